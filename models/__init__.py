@@ -1,0 +1,1 @@
+"""Model runtimes, the registry, micro-batching policy, labels and training; no Kafka."""

@@ -1,0 +1,1 @@
+"""Declarations that join source, schema, feature sets, model, labels and sinks."""

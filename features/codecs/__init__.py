@@ -1,0 +1,1 @@
+"""Codecs: a slice's bytes to columns and back."""

@@ -1,0 +1,97 @@
+"""Texts as references (``offset << 24 | length``) into a slice's buffer: hashes, keys, comparisons."""
+
+import numba
+from numba import types
+
+from features.kernels import COMPILE
+from features.kernels.fold import MISSING_ID
+from features.kernels.hashing import xxh64
+from features.kernels.memory import get_byte, poke_u64, set_byte
+
+
+@numba.njit("void(i8, i8[::1], u1[::1], i8[::1])", **COMPILE)
+def hash_texts(base, refs, valid, ids):
+    """Category id of each text: its XXH64 as ``int64``; `MISSING_ID` where it is missing."""
+    for i in range(refs.size):
+        if valid[i]:
+            ids[i] = types.int64(xxh64(base + (refs[i] >> 24), refs[i] & 0xFFFFFF))
+        else:
+            ids[i] = MISSING_ID
+
+
+@numba.njit("void(i8, i8[::1], i8, i8[::1], u1[::1])", **COMPILE)
+def same_texts(left_base, left, right_base, right, same):
+    """Where the texts of ``left`` and ``right`` have the same bytes; a negative reference is null."""
+    for i in range(left.size):
+        same[i] = 0
+        if left[i] < 0 or right[i] < 0:
+            same[i] = left[i] < 0 and right[i] < 0
+            continue
+        length = left[i] & 0xFFFFFF
+        if length != right[i] & 0xFFFFFF:
+            continue
+        a, b, done = left_base + (left[i] >> 24), right_base + (right[i] >> 24), 0
+        while done < length and get_byte(a + done) == get_byte(b + done):
+            done += 1
+        same[i] = done == length
+
+
+@numba.njit("i8(i8, i8[:,::1], u1[:,::1], u1[::1], i8, i8[::1])", **COMPILE)
+def join_keys(base, parts, valid, is_text, target, refs):
+    """Write each row's parts, every one with its length first, as one key; returns bytes written.
+
+    ``parts`` is ``(parts, n) int64``: a text's reference or an integer. A row with a missing part has
+    a null key, -1. ``target`` has room for 8 bytes a part and the texts.
+    """
+    used = 0
+    for i in range(parts.shape[1]):
+        start = used
+        refs[i] = 0
+        for part in range(parts.shape[0]):
+            if not valid[part, i]:
+                refs[i] = -1
+                break
+            if is_text[part]:
+                source, length = base + (parts[part, i] >> 24), parts[part, i] & 0xFFFFFF
+                poke_u64(target + used, types.uint64(length))
+                used += 8
+                for at in range(length):
+                    set_byte(target + used + at, get_byte(source + at))
+                used += length
+            else:
+                poke_u64(target + used, types.uint64(parts[part, i]))
+                used += 8
+        if refs[i] < 0:
+            used = start
+        else:
+            refs[i] = (start << 24) | (used - start)
+    return used
+
+
+@numba.njit(inline="always", **COMPILE)
+def _is_decimal(number, at, length):
+    """Whether the text is the integer's canonical decimal."""
+    negative, used = number < 0, 0
+    while True:
+        digit = number % 10
+        if negative and digit > 0:
+            digit = 10 - digit
+        if used == length or types.int64(get_byte(at + length - 1 - used)) != 48 + digit:
+            return False
+        used += 1
+        number = (number + digit) // 10 if negative else number // 10
+        if number == 0:
+            break
+    if negative:
+        return used + 1 == length and get_byte(at) == 45
+    return used == length
+
+
+@numba.njit("void(i8[::1], u1[::1], i8, i8[::1], u1[::1])", **COMPILE)
+def same_integers(words, valid, base, refs, same):
+    """Where the text is the integer's canonical decimal; missing equals null."""
+    for i in range(words.size):
+        if not valid[i] or refs[i] < 0:
+            same[i] = not valid[i] and refs[i] < 0
+        else:
+            same[i] = _is_decimal(words[i], base + (refs[i] >> 24), refs[i] & 0xFFFFFF)

@@ -1,0 +1,24 @@
+"""Count: how many events a window holds."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from features.expressions import Expression
+from features.kernels import fold
+from features.kinds.kind import WindowedKind
+from features.plan import Plan
+from features.windows import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(WindowedKind):
+    """The number of events that take part; 0 of nothing."""
+
+    def plan(self, plan: Plan) -> None:
+        """One lane."""
+        plan.output(fold.COUNT, plan.count(self.windowed(), self.where), missing=self.missing)
+
+
+def count(*, window: Window | timedelta = timedelta(0), where: Expression | None = None) -> Count:
+    """The number of events in a window."""
+    return Count(window=window, where=where)

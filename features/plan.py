@@ -1,0 +1,226 @@
+"""A feature set compiled: the descriptor tables of the generic kernel, and what each slice computes first.
+
+Kinds describe themselves to a `Plan` while it is open; `tables` then lays out a slot, in words::
+
+    newest | hash | key | group, group, ... | cell, cell, ...
+
+Equal counts and sums are stored once however many features use them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.expressions import Expression
+from features.kernels import fold
+from features.kernels.rings import GROUP_WORDS
+from features.kernels.slots import SLOT_WORDS
+from features.schema import Schema
+from features.windows import Window
+
+Table = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """Which events take part: those whose predicate is true and whose value is there.
+
+    Args:
+        where: The predicate, or ``None`` for every event.
+        present: The value that must not be missing, or ``None``.
+    """
+
+    where: Expression | None
+    present: Expression | None
+
+    @property
+    def text(self) -> str:
+        """Equal texts take equal events."""
+        return f"{'' if self.where is None else self.where.text}|{'' if self.present is None else self.present.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A count or a sum of one window; ``value`` is ``None`` for a count."""
+
+    window: Window
+    mask: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The time, and with ``value`` the value, of the newest event that takes part."""
+
+    mask: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How one column is made of lanes or a cell."""
+
+    operation: int
+    left: Lane | Cell
+    right: Lane | None
+    missing: float
+    is_id: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """What `features.kernels.fold.fold_slice` takes; rows as named there."""
+
+    groups: Table
+    lanes: Table
+    cells: Table
+    outputs: Table
+    fills: NDArray[np.float64]
+    rules: Table
+    words_per_event: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the kinds of one feature set ask for."""
+
+    schema: Schema
+    masks: dict[str, Mask] = field(default_factory=dict)
+    values: dict[str, Expression] = field(default_factory=dict)
+    outputs: list[Output] = field(default_factory=list)
+
+    def count(self, window: Window, where: Expression | None, present: Expression | None = None) -> Lane:
+        """A lane that counts the events that take part."""
+        return Lane(window, self._mask(where, present), None)
+
+    def sum(self, window: Window, where: Expression | None, value: Expression) -> Lane:
+        """A lane that sums ``value`` over the events that take part."""
+        return Lane(window, self._mask(where, value), self._value(value))
+
+    def cell(self, where: Expression | None, value: Expression | None, *, keeps_value: bool) -> Cell:
+        """A cell for the newest event that takes part."""
+        return Cell(
+            self._mask(where, value), self._value(value) if keeps_value and value is not None else None
+        )
+
+    def output(
+        self,
+        operation: int,
+        left: Lane | Cell,
+        right: Lane | None = None,
+        *,
+        missing: float = np.nan,
+        is_id: bool = False,
+    ) -> None:
+        """The next column."""
+        self.outputs.append(Output(operation=operation, left=left, right=right, missing=missing, is_id=is_id))
+
+    def _mask(self, where: Expression | None, present: Expression | None) -> str:
+        if present is not None and self._is_always_there(present):
+            present = None
+        mask = Mask(where=where, present=present)
+        self.masks.setdefault(mask.text, mask)
+        return mask.text
+
+    def _is_always_there(self, value: Expression) -> bool:
+        return value.text in self.schema and not self.schema[value.text].optional
+
+    def _value(self, value: Expression) -> str:
+        self.values.setdefault(value.text, value)
+        return value.text
+
+    def tables(
+        self, columns: Sequence[int], *, ttl: timedelta | None, max_late: timedelta, include_current: bool
+    ) -> Tables:
+        """Lay out the slot and write the tables; ``columns`` is where each output goes in its block."""
+        layout = _Layout(self)
+        rules = np.array(
+            [
+                -1 if ttl is None else ttl // timedelta(milliseconds=1),
+                max_late // timedelta(milliseconds=1),
+                8 * layout.words,
+                include_current,
+            ],
+            np.int64,
+        )
+        return Tables(
+            groups=_table(layout.groups, 6),
+            lanes=_table(layout.lane_rows(), 2),
+            cells=_table(layout.cell_rows(), 3),
+            outputs=_table(
+                [
+                    layout.output_row(output, column)
+                    for output, column in zip(self.outputs, columns, strict=True)
+                ],
+                4,
+            ),
+            fills=np.array([output.missing for output in self.outputs], np.float64),
+            rules=rules,
+            words_per_event=layout.words_per_event,
+        )
+
+
+class _Layout:
+    """Where every lane and cell stands in a slot."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.mask_row = {text: i for i, text in enumerate(text for text in plan.masks if text != "|")}
+        self.mask_row["|"] = -1
+        self.value_row = {text: i for i, text in enumerate(plan.values)}
+        used = [part for output in plan.outputs for part in (output.left, output.right)]
+        lanes = list(dict.fromkeys(part for part in used if isinstance(part, Lane)))
+        windows = list(dict.fromkeys(lane.window for lane in lanes))
+        self.lanes = [
+            lane
+            for window in windows
+            for is_sum in (False, True)
+            for lane in lanes
+            if lane.window == window and (lane.value is not None) == is_sum
+        ]
+        self.cells = list(dict.fromkeys(part for part in used if isinstance(part, Cell)))
+        self.words, self.words_per_event = SLOT_WORDS, 0
+        self.groups: list[list[int]] = []
+        for window in windows:
+            self._add_group(window)
+        self.cell_at = [8 * (self.words + fold.CELL_WORDS * i) for i in range(len(self.cells))]
+        self.words += fold.CELL_WORDS * len(self.cells)
+
+    def _add_group(self, window: Window) -> None:
+        mine = [lane for lane in self.lanes if lane.window == window]
+        sums = sum(lane.value is not None for lane in mine)
+        row = [
+            window.tile_ms,
+            window.length_ms,
+            8 * self.words,
+            len(mine) - sums,
+            sums,
+            self.lanes.index(mine[0]),
+        ]
+        self.groups.append(row)
+        self.words += GROUP_WORDS + 2 * len(mine)
+        self.words_per_event += 3 * (len(mine) + 1) * (window.length // window.tile + 2)
+
+    def lane_rows(self) -> list[list[int]]:
+        return [
+            [self.mask_row[lane.mask], -1 if lane.value is None else self.value_row[lane.value]]
+            for lane in self.lanes
+        ]
+
+    def cell_rows(self) -> list[list[int]]:
+        return [
+            [self.mask_row[cell.mask], -1 if cell.value is None else self.value_row[cell.value], at]
+            for cell, at in zip(self.cells, self.cell_at, strict=True)
+        ]
+
+    def output_row(self, output: Output, column: int) -> list[int]:
+        if isinstance(output.left, Cell):
+            return [output.operation, self.cells.index(output.left), -1, column]
+        right = -1 if output.right is None else self.lanes.index(output.right)
+        return [output.operation, self.lanes.index(output.left), right, column]
+
+
+def _table(rows: Sequence[Sequence[int]], columns: int) -> Table:
+    return np.array(rows, np.int64).reshape(len(rows), columns)

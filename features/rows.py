@@ -1,0 +1,32 @@
+"""Rows: what a model is given, and where each row came from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.kernels.digests import digest_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """``r`` rows of features.
+
+    Args:
+        block: ``(r, columns) float32``, missing values as declared.
+        ids: ``(r, columns) int64`` category ids.
+        positions: ``(r,) int64`` index in the slice of the event behind each row.
+    """
+
+    block: NDArray[np.float32]
+    ids: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def digests(self) -> NDArray[np.uint64]:
+        """``(r,) uint64`` XXH64 of each row's bits: the block's, then the ids'."""
+        digests = np.empty(len(self), np.uint64)
+        digest_rows(self.block, self.ids, digests)
+        return digests

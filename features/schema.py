@@ -1,0 +1,143 @@
+"""What an event looks like: its fields, its partition key and its event time."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from features.errors import Misdeclared
+
+FieldType = type[str] | type[int] | type[float] | type[bool]
+Unit = Literal["s", "ms", "us", "ns", "iso8601"]
+
+_TYPES: tuple[FieldType, ...] = (str, int, float, bool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One named value of an event.
+
+    Args:
+        name: The column's name, and the JSON field's unless ``path`` says otherwise.
+        type: ``str``, ``int`` (64 bits), ``float`` (64 bits) or ``bool``.
+        optional: Whether the field may be absent or null; it is then missing.
+        path: Where the value stands in the JSON object; dots go into nested objects.
+    """
+
+    name: str
+    type: FieldType
+    optional: bool = False
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise Misdeclared(f"Field name {self.name!r} is not an identifier; name it and give its path=")
+        if self.type not in _TYPES:
+            names = ", ".join(t.__name__ for t in _TYPES)
+            raise Misdeclared(f"Field {self.name!r} has type {self.type!r}; use one of {names}")
+
+    @property
+    def json_path(self) -> tuple[str, ...]:
+        """Names from the outermost object to the value."""
+        return tuple(self.path.split(".")) if self.path else (self.name,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """Which field says when an event happened, and what is too early or too late.
+
+    Args:
+        field: Name of a declared field: a number in ``unit`` since the epoch, or ISO 8601 text.
+        unit: ``"s"``, ``"ms"``, ``"us"``, ``"ns"`` or ``"iso8601"`` (without a zone: UTC).
+        max_late: How far behind its partition's watermark an event is still folded; an older one is
+            only read.
+        max_ahead: How far past its Kafka timestamp an event may be; one further ahead is malformed.
+    """
+
+    field: str
+    unit: Unit = "ms"
+    max_late: timedelta = timedelta(minutes=5)
+    max_ahead: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        if self.unit not in {"s", "ms", "us", "ns", "iso8601"}:
+            raise Misdeclared(
+                f"EventTime unit {self.unit!r} is unknown; use 's', 'ms', 'us', 'ns' or 'iso8601'"
+            )
+        for name in ("max_late", "max_ahead"):
+            if getattr(self, name) < timedelta(0):
+                raise Misdeclared(f"EventTime {name} is negative; use timedelta(0) for none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The declared shape of a topic's events; unknown fields are ignored.
+
+    Args:
+        fields: The fields that features, labels and predictions may use.
+        key: The field that is the topic's partition key (``str`` or ``int``); a record whose Kafka key
+            is not this value's text in UTF-8 is malformed. A null key in both is allowed if optional.
+        time: The event time.
+    """
+
+    fields: Sequence[Field]
+    key: str
+    time: EventTime
+    _by_name: dict[str, Field] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
+        by_name = {declared.name: declared for declared in self.fields}
+        object.__setattr__(self, "_by_name", by_name)
+        names = [declared.name for declared in self.fields]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise Misdeclared(
+                f"Schema declares {', '.join(map(repr, twice))} more than once; names are unique"
+            )
+        self._check_paths()
+        self._check_type("key", self.key, (str, int))
+        self._check_type(
+            "time.field", self.time.field, (str,) if self.time.unit == "iso8601" else (int, float)
+        )
+        if self[self.time.field].optional:
+            raise Misdeclared(
+                f"Schema time field {self.time.field!r} is optional; an event without time can't be used"
+            )
+
+    def _check_paths(self) -> None:
+        paths = [declared.json_path for declared in self.fields]
+        for path in paths:
+            for other in paths:
+                if path != other and path == other[: len(path)]:
+                    raise Misdeclared(
+                        f"Schema paths {'.'.join(path)!r} and {'.'.join(other)!r} can't both be values: one holds the other"
+                    )
+        if len(set(paths)) != len(paths):
+            raise Misdeclared("Schema has two fields with one path; declare it once")
+
+    def _check_type(self, what: str, name: str, allowed: tuple[FieldType, ...]) -> None:
+        if self[name].type not in allowed:
+            names = " or ".join(t.__name__ for t in allowed)
+            raise Misdeclared(f"Schema {what} {name!r} is a {self[name].type.__name__}; it has to be {names}")
+
+    def __getitem__(self, name: str) -> Field:
+        if name in self._by_name:
+            return self._by_name[name]
+        raise Misdeclared(f"There is no field {name!r} in the schema; {did_you_mean(name, self._by_name)}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def describe(self, names: Sequence[str]) -> dict[str, Any]:
+        """What of this schema gives the named fields their meaning; for fingerprints."""
+        return {
+            name: [self[name].type.__name__, self[name].optional, ".".join(self[name].json_path)]
+            for name in sorted(set(names))
+        }
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The second half of an error about a misspelt name."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, known)) or 'nothing'}"

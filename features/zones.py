@@ -1,0 +1,85 @@
+"""Time zones as tables of offsets, so that local time is one search over columns.
+
+The offsets come from Python's `zoneinfo`; `digest` names them, since time-zone data changes.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.errors import Misdeclared
+
+_FIRST, _LAST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_STEPS = ((datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=2)), (_LAST, timedelta(days=14)))
+"""How far apart offsets are looked at. Changes closer together are missed: Gaza's and Hebron's of October 2072."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """Offsets of one zone from 1900 to 2100; outside, those of the nearest year hold.
+
+    Args:
+        name: Its IANA name.
+        starts: ``(k,) int64`` ms since the epoch from which each offset holds; the first is the minimum.
+        offsets: ``(k,) int64`` ms east of UTC.
+    """
+
+    name: str
+    starts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def local(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``(n,) int64`` ms on a local clock, for UTC times in ms."""
+        if len(self.offsets) == 1:
+            return times + self.offsets[0]
+        return times + self.offsets[np.searchsorted(self.starts, times, side="right") - 1]
+
+    @property
+    def digest(self) -> str:
+        """Names these offsets, for fingerprints."""
+        return hashlib.sha256(self.starts.tobytes() + self.offsets.tobytes()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> Zone:
+    """The zone of this IANA name."""
+    try:
+        info = ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise Misdeclared(
+            f"Time zone {name!r} is unknown; use an IANA name such as 'America/New_York'"
+        ) from error
+    starts, offsets = [np.iinfo(np.int64).min], [_offset(info, _FIRST)]
+    at = _FIRST
+    for until, step in _STEPS:
+        while at < until:
+            later = at + step
+            if _offset(info, later) != offsets[-1]:
+                change = _change(info, at, later)
+                starts.append(int(change.timestamp()) * 1000)
+                offsets.append(_offset(info, change))
+            at = later
+    return Zone(name=name, starts=np.array(starts), offsets=np.array(offsets))
+
+
+def _offset(info: ZoneInfo, at: datetime) -> int:
+    offset = at.astimezone(info).utcoffset() or timedelta(0)
+    return int(offset.total_seconds()) * 1000
+
+
+def _change(info: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """The first second at which the offset of ``after`` holds."""
+    low, high = int(before.timestamp()), int(after.timestamp())
+    new = _offset(info, after)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset(info, datetime.fromtimestamp(middle, UTC)) == new:
+            high = middle
+        else:
+            low = middle
+    return datetime.fromtimestamp(high, UTC)

@@ -5,10 +5,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 
-from features.codecs.json import JsonCodec
+from features.codecs.json import Decoded, JsonCodec
 from features.columns import Bytes, Columns, Int64s
 from features.errors import Malformed
 from features.kernels.texts import same_integers, same_texts
@@ -26,6 +27,15 @@ class DecodedRecords:
     columns: Columns
     malformed: dict[int, Malformed]
 
+    @classmethod
+    def of(cls, columns: Columns, malformed: dict[int, Malformed]) -> "DecodedRecords":
+        """Leave the malformed ones out of the columns."""
+        if malformed:
+            is_well_formed = np.ones(len(columns), np.bool_)
+            is_well_formed[list(malformed)] = False
+            columns = columns.take(is_well_formed)
+        return cls(columns=columns, malformed=malformed)
+
 
 class RecordDecoder:
     """Decodes slices of one schema."""
@@ -36,43 +46,19 @@ class RecordDecoder:
 
     def decode(self, records: Records) -> DecodedRecords:
         """Columns of the well-formed records and the reason for each other one."""
-        decoded = self._codec.decode(records.values)
-        columns = Columns(
-            schema=self.schema,
-            buffer=decoded.buffer,
-            words=decoded.words,
-            valid=decoded.valid,
-            times=np.empty(len(records), np.int64),
-            positions=np.arange(len(records)),
-        )
-        malformed = dict(decoded.malformed)
-        columns.times[:] = event_times(columns, self.schema.time)
-        self._check_times(columns, records.timestamps, malformed)
+        columns, malformed = columns_of(self.schema, self._codec.decode(records.values))
+        self._check_ahead(columns, records.timestamps, malformed)
         self._check_keys(columns, records.keys, malformed)
-        if malformed:
-            is_well_formed = np.ones(len(records), np.bool_)
-            is_well_formed[list(malformed)] = False
-            columns = columns.take(is_well_formed)
-        return DecodedRecords(columns=columns, malformed=malformed)
+        return DecodedRecords.of(columns, malformed)
 
-    def _check_times(self, columns: Columns, timestamps: Int64s, malformed: dict[int, Malformed]) -> None:
+    def _check_ahead(self, columns: Columns, timestamps: Int64s, malformed: dict[int, Malformed]) -> None:
         rule = self.schema.time
-        max_ahead = int(rule.max_ahead.total_seconds() * 1000)
-        usable = (columns.times >= EARLIEST) & (columns.times <= LATEST)
+        max_ahead = rule.max_ahead // timedelta(milliseconds=1)
         ahead = (columns.times - timestamps > max_ahead) & (timestamps != NO_TIMESTAMP)
-        for row in np.flatnonzero(~usable | ahead).tolist():
-            if row in malformed:
-                continue
-            if not usable[row]:
-                malformed[row] = Malformed(
-                    "unusable_time", f"{rule.field!r} is no time in {rule.unit} between year 1 and 9999"
-                )
-            else:
-                by = (int(columns.times[row]) - int(timestamps[row])) / 1000
-                malformed[row] = Malformed(
-                    "time_ahead",
-                    f"{rule.field!r} is {by:.3f} s past the record's Kafka timestamp; max_ahead is {rule.max_ahead}",
-                )
+        for row in np.flatnonzero(ahead).tolist():
+            by = (int(columns.times[row]) - int(timestamps[row])) / 1000
+            detail = f"{rule.field!r} is {by:.3f} s past the record's Kafka timestamp; max_ahead is {rule.max_ahead}"
+            malformed.setdefault(row, Malformed("time_ahead", detail))
 
     def _check_keys(
         self, columns: Columns, keys: Sequence[bytes | None], malformed: dict[int, Malformed]
@@ -91,6 +77,24 @@ class RecordDecoder:
                 malformed[row] = Malformed(
                     "key_mismatch", f"the Kafka key {keys[row]!r} is not the value of {name!r}"
                 )
+
+
+def columns_of(schema: Schema, decoded: Decoded) -> tuple[Columns, dict[int, Malformed]]:
+    """Columns of every row with its event time, and what is wrong so far."""
+    columns = Columns(
+        schema=schema,
+        buffer=decoded.buffer,
+        words=decoded.words,
+        valid=decoded.valid,
+        times=np.empty(decoded.words.shape[1], np.int64),
+        positions=np.arange(decoded.words.shape[1]),
+    )
+    rule, malformed = schema.time, dict(decoded.malformed)
+    columns.times[:] = event_times(columns, rule)
+    for row in np.flatnonzero((columns.times < EARLIEST) | (columns.times > LATEST)).tolist():
+        detail = f"{rule.field!r} is no time in {rule.unit} between year 1 and 9999"
+        malformed.setdefault(row, Malformed("unusable_time", detail))
+    return columns, malformed
 
 
 def event_times(columns: Columns, rule: EventTime) -> Int64s:

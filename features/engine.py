@@ -27,6 +27,9 @@ from features.rows import Rows
 from features.schema import Schema
 from features.state import Inputs, KeyedState
 
+RESERVED_COLUMNS = {"partition", "offset", "event_time", "key", "label_key", "label", "features_digest"}
+"""Names of the columns of a training table that are no features."""
+
 NO_TIME = np.iinfo(np.int64).min
 """The watermark of a partition without a well-formed record."""
 
@@ -96,6 +99,8 @@ class Engine:
             raise Misdeclared(
                 f"Two features have the name {twice[0]!r}; give one FeatureSet a name=, or rename the feature"
             )
+        if taken := sorted(RESERVED_COLUMNS & set(columns)):
+            raise Misdeclared(f"A feature can't be called {taken[0]!r}, a column that every row has; rename it")
         for declared in self.sets:
             declared.check(self.schema)
         if self.score_when is not None and self.score_when.type_in(self.schema) != "boolean":
@@ -116,18 +121,18 @@ class PartitionState:
         """Read and fold a slice of the partition's well-formed events, in log order."""
         evaluate = Evaluator(columns)
         scored = self._scored(evaluate)
-        positions = np.flatnonzero(scored)
-        block = np.empty((len(positions), len(self.engine.float_columns)), np.float32)
-        ids = np.empty((len(positions), len(self.engine.category_columns)), np.int64)
+        events = np.flatnonzero(scored)
+        block = np.empty((len(events), len(self.engine.float_columns)), np.float32)
+        ids = np.empty((len(events), len(self.engine.category_columns)), np.int64)
         if not len(columns):
-            return Rows(block=block, ids=ids, positions=positions)
+            return Rows(block=block, ids=ids, events=events)
         for row_column in self.engine.row_columns:
             vector = evaluate(row_column.value)
             if row_column.is_category:
-                ids[:, row_column.column] = vector.data[positions]
+                ids[:, row_column.column] = vector.data[events]
             else:
                 with np.errstate(over="ignore"):
-                    block[:, row_column.column] = vector.floats()[positions]
+                    block[:, row_column.column] = vector.floats()[events]
         rows = np.cumsum(scored) - 1
         rows[~scored] = -1
         watermarks = np.maximum.accumulate(np.maximum(columns.times, self.watermark))
@@ -145,7 +150,7 @@ class PartitionState:
                 ids,
             )
         self.watermark = int(watermarks[-1])
-        return Rows(block=block, ids=ids, positions=columns.positions[positions])
+        return Rows(block=block, ids=ids, events=events)
 
     def _scored(self, evaluate: Evaluator) -> NDArray[np.bool_]:
         if self.engine.score_when is None:

@@ -15,15 +15,15 @@ class Rows:
     Args:
         block: ``(r, columns) float32``, missing values as declared.
         ids: ``(r, columns) int64`` category ids.
-        positions: ``(r,) int64`` index in the slice of the event behind each row.
+        events: ``(r,) int64`` index, in the columns that were processed, of the event behind each row.
     """
 
     block: NDArray[np.float32]
     ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    events: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.events)
 
     def digests(self) -> NDArray[np.uint64]:
         """``(r,) uint64`` XXH64 of each row's bits: the block's, then the ids'."""

@@ -95,3 +95,13 @@ def same_integers(words, valid, base, refs, same):
             same[i] = not valid[i] and refs[i] < 0
         else:
             same[i] = _is_decimal(words[i], base + (refs[i] >> 24), refs[i] & 0xFFFFFF)
+
+
+@numba.njit("void(i8, i8[::1], i8)", **COMPILE)
+def copy_texts(base, refs, target):
+    """The texts one behind the other."""
+    for i in range(refs.size):
+        source, length = base + (refs[i] >> 24), refs[i] & 0xFFFFFF
+        for at in range(length):
+            set_byte(target + at, get_byte(source + at))
+        target += length

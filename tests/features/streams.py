@@ -65,7 +65,7 @@ def process(
     return Rows(
         block=np.concatenate([rows.block for rows in parts]),
         ids=np.concatenate([rows.ids for rows in parts]),
-        positions=np.arange(sum(map(len, parts))),
+        events=np.arange(sum(map(len, parts))),
     )
 
 

@@ -1,0 +1,57 @@
+"""Replay of a pipeline: recorded events to training rows, with labels where the pipeline has them."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.evaluate import Evaluator
+from features.replay import Replay, ReplayedSlice
+from models.labels import LabelJoin, label_events, label_keys
+from pipelines.pipeline import Pipeline
+
+
+def replay(pipeline: Pipeline, table: pa.Table, progress: Callable[[int], object] | None = None) -> pa.Table:
+    """Rows of every scored event: where it came from, key, features, digest, and its label.
+
+    Args:
+        pipeline: The declaration.
+        table: Recorded events, raw or typed; see `features.archive`.
+        progress: Told after each slice how many events were folded since the last call.
+
+    Returns:
+        A table in order of partition and offset, as `features.replay.ReplayedSlice.table` names it;
+        with labels, also the label key and ``label`` (``float64``, null where missing).
+    """
+    return rows_of(pipeline, Replay(pipeline.engine).table(table), progress)
+
+
+def rows_of(
+    pipeline: Pipeline, slices: Iterable[ReplayedSlice], progress: Callable[[int], object] | None = None
+) -> pa.Table:
+    """The same, of slices that are replayed from elsewhere."""
+    labels = pipeline.labels
+    join = None if labels is None else LabelJoin(labels)
+    tables, count = [], 0
+    for piece in slices:
+        table = piece.table(pipeline.engine, None if labels is None else labels.key)
+        if labels is not None and join is not None:
+            evaluate = Evaluator(piece.columns)
+            join.add_labels(*label_events(evaluate, labels))
+            scored = piece.rows.events
+            join.add_rows(
+                label_keys(evaluate, labels)[scored],
+                piece.columns.times[scored],
+                count + np.arange(len(scored)),
+            )
+        tables.append(table)
+        count += len(table)
+        if progress is not None:
+            progress(len(piece.columns) + len(piece.malformed))
+    rows = pa.concat_tables(tables)
+    if join is None:
+        return rows
+    return rows.append_column(
+        "label", pc.if_else(pc.is_nan(values := pa.array(join.close().labels)), None, values)
+    )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from features.errors import Misdeclared
-from features.records import NO_TIMESTAMP, Records
+from features.records import NO_TIMESTAMP, RawRecords, Records
 
 ARCHIVE = pa.schema(
     [
@@ -65,7 +65,7 @@ def records_of(table: pa.Table) -> Records:
     )
 
 
-def to_archive(partition: int, records: Records) -> pa.Table:
+def to_archive(partition: int, records: RawRecords) -> pa.Table:
     """Raw records as a table."""
     return pa.table(
         {

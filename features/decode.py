@@ -14,7 +14,7 @@ from features.columns import Bytes, Columns, Int64s
 from features.errors import Malformed
 from features.kernels.texts import same_integers, same_texts
 from features.kernels.times import EARLIEST, LATEST, parse_iso8601
-from features.records import NO_TIMESTAMP, Records
+from features.records import NO_TIMESTAMP, RawRecords
 from features.schema import EventTime, Schema
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -44,7 +44,7 @@ class RecordDecoder:
         self.schema = schema
         self._codec = JsonCodec(schema)
 
-    def decode(self, records: Records) -> DecodedRecords:
+    def decode(self, records: RawRecords) -> DecodedRecords:
         """Columns of the well-formed records and the reason for each other one."""
         columns, malformed = columns_of(self.schema, self._codec.decode(records.values))
         self._check_ahead(columns, records.timestamps, malformed)

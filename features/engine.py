@@ -100,7 +100,9 @@ class Engine:
                 f"Two features have the name {twice[0]!r}; give one FeatureSet a name=, or rename the feature"
             )
         if taken := sorted(RESERVED_COLUMNS & set(columns)):
-            raise Misdeclared(f"A feature can't be called {taken[0]!r}, a column that every row has; rename it")
+            raise Misdeclared(
+                f"A feature can't be called {taken[0]!r}, a column that every row has; rename it"
+            )
         for declared in self.sets:
             declared.check(self.schema)
         if self.score_when is not None and self.score_when.type_in(self.schema) != "boolean":

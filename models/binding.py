@@ -1,0 +1,174 @@
+"""Binding: which columns of a pipeline feed which input of a model; checked and compiled at start."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.engine import Engine
+from features.errors import Misdeclared
+from features.schema import did_you_mean
+from models.manifest import Column, Input, Manifest, columns_of
+from models.tensor import ROWS, Array
+from models.vocabulary import Vocabulary
+
+_FOR_NUMBERS = ("float32", "float64")
+_FOR_CODES = ("int64", "int32", *_FOR_NUMBERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Feed:
+    """One input, compiled.
+
+    Args:
+        name: Of the input.
+        dtype: Of the input.
+        width: Its columns, or 0 for a one-dimensional input.
+        floats: Positions in the block, and in the input.
+        codes: Positions in the ids, and in the input.
+        is_block: Whether the input is the block as it is.
+    """
+
+    name: str
+    dtype: np.dtype[np.generic]
+    width: int
+    floats: tuple[Sequence[int], Sequence[int]]
+    codes: Sequence[tuple[int, int]]
+    is_block: bool
+
+
+class Binding:
+    """Turns rows of the engine into a model's inputs.
+
+    Args:
+        manifest: Of the model.
+        engine: Of the pipeline.
+
+    Raises:
+        Misdeclared: They don't fit, naming the field, both values and the fix.
+    """
+
+    def __init__(self, manifest: Manifest, engine: Engine) -> None:
+        check_columns(manifest, engine)
+        self.floats, self.categories = len(engine.float_columns), len(engine.category_columns)
+        self._vocabularies = [
+            Vocabulary(ids=manifest.vocabularies[name]) if name in manifest.vocabularies else None
+            for name in engine.category_columns
+        ]
+        self._feeds = [_feed(declared, engine, manifest.vocabularies) for declared in manifest.inputs]
+        self._coded = sorted({column for feed in self._feeds for column, _ in feed.codes})
+
+    def inputs(self, block: NDArray[np.float32], ids: NDArray[np.int64]) -> dict[str, Array]:
+        """Inputs by name, for ``(n, floats) float32`` and ``(n, categories) int64``; the block itself if it is one."""
+        codes = {column: self._encode(column, ids) for column in self._coded}
+        return {feed.name: block if feed.is_block else _gather(feed, block, codes) for feed in self._feeds}
+
+    def _encode(self, column: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        vocabulary = self._vocabularies[column]
+        assert vocabulary is not None, "checked when the feed was compiled"
+        return vocabulary.encode(ids[:, column])
+
+
+def check_columns(manifest: Manifest, engine: Engine) -> None:
+    """Raise `Misdeclared` unless the manifest was written for the engine's columns."""
+    given, wanted = columns_of(engine), manifest.columns
+    names = {column.name: column for column in given}
+    for column in wanted:
+        if column.name not in names:
+            raise Misdeclared(
+                f"{_ref(manifest)} needs the column {column.name!r}, and the pipeline has none; "
+                f"{did_you_mean(column.name, names)} Rename the feature, or train the model again"
+            )
+        if column.dtype != names[column.name].dtype:
+            raise Misdeclared(
+                f"{_ref(manifest)} was made for {column.name!r} as {column.dtype}, and the pipeline's is "
+                f"{names[column.name].dtype}; change the feature's kind back, or train the model again"
+            )
+    if given != wanted:
+        raise Misdeclared(_other_columns(manifest, given, wanted))
+    if manifest.column_fingerprint != engine.column_fingerprint:
+        raise Misdeclared(
+            f"{_ref(manifest)} is bound to column fingerprint {manifest.column_fingerprint}, and the pipeline's is "
+            f"{engine.column_fingerprint}: the columns have the same names and another meaning (a window, field, "
+            "predicate, key or time zone changed); change the feature back, or train the model again"
+        )
+
+
+def _other_columns(manifest: Manifest, given: Sequence[Column], wanted: Sequence[Column]) -> str:
+    more = [column.name for column in given if column not in wanted]
+    what = f"the pipeline also has {more[0]!r}" if more else "the pipeline's are in another order"
+    return (
+        f"{_ref(manifest)} was made for {len(wanted)} columns, and {what}; "
+        "change the features back, or train the model again"
+    )
+
+
+def _feed(declared: Input, engine: Engine, vocabularies: Mapping[str, Sequence[int]]) -> _Feed:
+    floats = {name: i for i, name in enumerate(engine.float_columns)}
+    categories = {name: i for i, name in enumerate(engine.category_columns)}
+    for name in declared.columns:
+        _check_column(declared, name, floats, categories, vocabularies)
+    _check_shape(declared)
+    places = [(floats[name], at) for at, name in enumerate(declared.columns) if name in floats]
+    codes = [(categories[name], at) for at, name in enumerate(declared.columns) if name in categories]
+    return _Feed(
+        name=declared.name,
+        dtype=np.dtype(declared.dtype),
+        width=0 if len(declared.shape) == 1 else len(declared.columns),
+        floats=([column for column, _ in places], [at for _, at in places]),
+        codes=codes,
+        is_block=declared.dtype == "float32"
+        and len(declared.shape) == 2
+        and declared.columns == engine.float_columns,
+    )
+
+
+def _check_column(
+    declared: Input,
+    name: str,
+    floats: Mapping[str, int],
+    categories: Mapping[str, int],
+    vocabularies: Mapping[str, Sequence[int]],
+) -> None:
+    where = f"Input {declared.name!r}"
+    if name not in floats and name not in categories:
+        raise Misdeclared(
+            f"{where} takes the column {name!r}, and the pipeline has none; {did_you_mean(name, (*floats, *categories))}"
+        )
+    allowed = _FOR_NUMBERS if name in floats else _FOR_CODES
+    if declared.dtype not in allowed:
+        raise Misdeclared(
+            f"{where} is {declared.dtype}, and takes {name!r}, which is {'float32' if name in floats else 'a category code'}; "
+            f"make the model's input {' or '.join(allowed)}"
+        )
+    if name in categories and name not in vocabularies:
+        raise Misdeclared(
+            f"{where} takes the category {name!r}, and there is no vocabulary for it; give the one that the model was "
+            "trained with"
+        )
+
+
+def _check_shape(declared: Input) -> None:
+    where, width = f"Input {declared.name!r}", len(declared.columns)
+    if len(declared.shape) not in {1, 2} or isinstance(declared.shape[0], int):
+        raise Misdeclared(f"{where} is {declared.text}; it has to be [{ROWS}] or [{ROWS}, columns]")
+    size = declared.shape[1] if len(declared.shape) == 2 else 1
+    if isinstance(size, int) and size != width:
+        raise Misdeclared(f"{where} is {declared.text} and takes {width} columns; name {size}")
+
+
+def _gather(feed: _Feed, block: NDArray[np.float32], codes: Mapping[int, NDArray[np.int64]]) -> Array:
+    columns, places = feed.floats
+    if len(places) == feed.width and feed.dtype == block.dtype:
+        return np.take(block, columns, axis=1)
+    out = np.empty((len(block), max(1, feed.width)), feed.dtype)
+    if len(columns):
+        out[:, places] = np.take(block, columns, axis=1)
+    for column, at in feed.codes:
+        out[:, at] = codes[column]
+    return out if feed.width else out[:, 0]
+
+
+def _ref(manifest: Manifest) -> str:
+    return f"Model {manifest.name}:{manifest.version}" if manifest.version else f"Model {manifest.name}"

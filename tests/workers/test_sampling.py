@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from features.errors import Misdeclared
+from pipelines import catalog
+from workers.sampling import Sample, infer_fields, infer_key, infer_time, read_sample, write_pipeline
+
+ROWS = [
+    {"id": f"e{i}", "card": {"id": f"c{i % 4}", "limit": 10.5}, "amount": i if i % 2 else i + 0.5, "ok": True,
+     "at": f"2024-01-01T00:00:{i:02d}Z", "note": None if i % 3 else "x", "tags": ["a"], "mixed": i if i % 2 else "x"}
+    for i in range(40)
+]  # fmt: skip
+
+
+def load(text: str, tmp_path: Path, name: str) -> object:
+    (tmp_path / f"{name}.py").write_text(text)
+    return catalog.load(str(tmp_path / f"{name}.py"))
+
+
+def test_fields_types_time_and_key_are_inferred() -> None:
+    sample = Sample(rows=ROWS)
+    fields = {field.name: field for field in infer_fields(sample)}
+    assert {name: field.type for name, field in fields.items()} == {
+        "id": str, "card_id": str, "card_limit": float, "amount": float, "ok": bool, "at": str, "note": str,
+    }  # fmt: skip
+    assert [name for name, field in fields.items() if field.optional] == ["note"]
+    time, unit = infer_time(sample, list(fields.values()))
+    assert (time.name, unit) == ("at", "iso8601")
+    assert infer_key(sample, list(fields.values()), time).name == "card_id"
+
+
+def test_the_kafka_key_tells_the_partition_key() -> None:
+    sample = Sample(rows=ROWS, keys=[row["id"].encode() for row in ROWS])  # type: ignore[attr-defined]
+    fields = infer_fields(sample)
+    assert infer_key(sample, fields, infer_time(sample, fields)[0]).name == "id"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(1.7e9, "s"), (1_700_000_000, "s"), (1_700_000_000_000, "ms"), (1_700_000_000_000_000, "us")],
+)
+def test_the_unit_of_a_numeric_time_is_told_by_its_size(value: float, unit: str) -> None:
+    sample = Sample(rows=[{"k": "a", "v": 3, "time": value}])
+    assert infer_time(sample, infer_fields(sample))[1] == unit
+
+
+def test_what_is_written_is_a_pipeline_that_can_be_loaded(tmp_path: Path) -> None:
+    for name, rows in (("full", ROWS), ("small", [{"who": "a", "t": 1_700_000_000}])):
+        pipeline = load(
+            write_pipeline(name, f"{name}-events", Sample(rows=rows)), tmp_path, f"sampled_{name}"
+        )
+        assert pipeline.name == name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}\n".join(json.dumps(row) for row in ROWS[:1]), json.dumps(ROWS), "\n".join(map(json.dumps, ROWS))],
+)
+def test_json_lines_and_arrays_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sample.json").write_text(text)
+    assert read_sample(tmp_path / "sample.json").rows[0] == ROWS[0]
+
+
+def test_a_sample_that_is_no_use_is_refused_saying_why(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"a":1}\n[2]\n')
+    with pytest.raises(Misdeclared, match="row 2 is no JSON object"):
+        read_sample(tmp_path / "bad.jsonl")
+    with pytest.raises(Misdeclared, match="No field of the sample is a time"):
+        write_pipeline("x", "x", Sample(rows=[{"a": 1}]))
+    with pytest.raises(Misdeclared, match="no rows"):
+        write_pipeline("x", "x", Sample(rows=[]))

@@ -1,0 +1,102 @@
+"""Dead letters: records that can't be used, kept as they are with the reason beside them."""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+from features.errors import Malformed, Misdeclared
+from pipelines.pipeline import DeadLetterRule
+from workers.transport.outputs import OutputBatch
+from workers.transport.partitions import Partition
+from workers.transport.slices import Slice
+
+LONGEST_ERROR = 2000
+"""Bytes of ``headrace.error``."""
+
+Headers = list[tuple[str, bytes]]
+
+
+def dead_letters(
+    topic: str, pipeline: str, slice_: Slice, malformed: Mapping[int, Malformed], stage: str
+) -> OutputBatch:
+    """The records of a slice that can't be used, for the pipeline's dead-letter topic.
+
+    Key, value and headers are the original's; ``headrace.*`` headers say reason, stage, error, source
+    (``topic:partition:offset``), pipeline and attempts.
+
+    Args:
+        topic: Where they go.
+        pipeline: Its name.
+        slice_: The slice.
+        malformed: By index in the slice, what is wrong.
+        stage: ``decode``, ``infer`` or ``encode``.
+    """
+    rows = sorted(malformed)
+    where = slice_.partition
+    headers = [
+        [
+            *(slice_.headers[row] or ()),
+            ("headrace.reason", malformed[row].reason.encode()),
+            ("headrace.stage", stage.encode()),
+            ("headrace.error", malformed[row].detail.encode()[:LONGEST_ERROR]),
+            ("headrace.source", f"{where.topic}:{where.number}:{slice_.offsets[row]}".encode()),
+            ("headrace.pipeline", pipeline.encode()),
+            ("headrace.attempts", b"1"),
+        ]
+        for row in rows
+    ]
+    return OutputBatch(
+        topic=topic,
+        keys=[slice_.keys[row] for row in rows],
+        values=[slice_.values[row] for row in rows],
+        headers=headers,
+    )
+
+
+class DeadLetterGuard:
+    """Stops the worker when dead letters say that it reads what was not declared."""
+
+    def __init__(self, rule: DeadLetterRule) -> None:
+        self._rule = rule
+        self._slices: deque[tuple[int, int]] = deque()
+        self._records = self._dead = 0
+        self._runs: Counter[Partition] = Counter()
+        self._reasons: Counter[str] = Counter()
+
+    def observe(self, partition: Partition, records: int, malformed: Mapping[int, Malformed]) -> None:
+        """Count a slice; raises `Misdeclared` when a declared limit is passed."""
+        self._reasons.update(each.reason for each in malformed.values())
+        self._count(records, len(malformed))
+        longest, self._runs[partition] = _runs(records, sorted(malformed), self._runs[partition])
+        if longest > self._rule.max_run:
+            raise Misdeclared(
+                f"{longest} dead letters follow one another in {partition} ({self._why()}); dead_letter_rule.max_run is "
+                f"{self._rule.max_run}: compare the schema with the topic, or raise the limit"
+            )
+        if self._records >= self._rule.window and self._dead > self._rule.max_ratio * self._records:
+            raise Misdeclared(
+                f"{self._dead} of the last {self._records} records are dead letters ({self._why()}); dead_letter_rule.max_ratio "
+                f"is {self._rule.max_ratio}: compare the schema with the topic, or raise the limit"
+            )
+
+    def _count(self, records: int, dead: int) -> None:
+        self._slices.append((records, dead))
+        self._records += records
+        self._dead += dead
+        while self._records - self._slices[0][0] >= self._rule.window:
+            old_records, old_dead = self._slices.popleft()
+            self._records -= old_records
+            self._dead -= old_dead
+
+    def _why(self) -> str:
+        return ", ".join(f"{reason}: {count}" for reason, count in self._reasons.most_common(3))
+
+
+def _runs(records: int, rows: Sequence[int], before: int) -> tuple[int, int]:
+    """The longest run of dead letters, ``before`` of them right before the slice, and the one at its end."""
+    run, previous, longest = before, -1, 0
+    for row in rows:
+        run = run + 1 if row == previous + 1 else 1
+        previous, longest = row, max(longest, run)
+    if not records:
+        return longest, before
+    return longest, run if previous == records - 1 else 0

@@ -1,0 +1,107 @@
+"""Recorded events from files: to publish them, or to replay them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.archive import ARCHIVE, is_raw, read_events
+from features.codecs.arrow import ArrowCodec
+from features.decode import RecordDecoder, columns_of
+from features.errors import Misdeclared
+from features.records import NO_TIMESTAMP, Records
+from features.replay import field_array
+from pipelines.pipeline import Pipeline
+from workers.publisher import RECORDS
+
+
+def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
+    """Recorded events of a Parquet file or folder, or of a file of JSON lines, for replay."""
+    if source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}:
+        return as_archive(_json_lines(pipeline, source))
+    return read_events(source)
+
+
+def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
+    """The same events with the columns of `workers.publisher.RECORDS`, in their order."""
+    if source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}:
+        return _json_lines(pipeline, source)
+    table = read_events(source)
+    if set(RECORDS.names) <= set(table.schema.names):
+        return table.select(RECORDS.names).cast(RECORDS)
+    if is_raw(table.schema):
+        times = table["timestamp"].fill_null(0)
+        return pa.table({"key": table["key"], "value": table["value"], "time": times})
+    return _typed(pipeline, table)
+
+
+def as_archive(records: pa.Table) -> pa.Table:
+    """Records that were never in Kafka as an archive of one partition; they carry no timestamp."""
+    n = len(records)
+    return pa.table(
+        {
+            "partition": np.zeros(n, np.int32),
+            "offset": np.arange(n),
+            "timestamp": np.full(n, NO_TIMESTAMP),
+            "key": records["key"],
+            "value": records["value"],
+        },
+        schema=ARCHIVE,
+    )
+
+
+def _json_lines(pipeline: Pipeline, source: Path) -> pa.Table:
+    values = [line for line in source.read_bytes().splitlines() if line.strip()]
+    keys, path = [], pipeline.source.schema[pipeline.source.schema.key].json_path
+    for number, value in enumerate(values, 1):
+        try:
+            node = msgspec.json.decode(value)
+            for name in path:
+                node = node.get(name) if isinstance(node, dict) else None
+        except msgspec.DecodeError as error:
+            raise Misdeclared(f"{source}, line {number} is no JSON: {error}") from error
+        keys.append(None if node is None else str(node).encode())
+    times = _times_of(pipeline, keys, values)
+    return pa.table(
+        {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary()), "time": times}
+    )
+
+
+def _times_of(pipeline: Pipeline, keys: list[bytes | None], values: list[bytes]) -> NDArray[np.int64]:
+    """Event times; a malformed record is published as well, at the time of the one before."""
+    n = len(values)
+    records = Records(keys=keys, values=values, offsets=np.arange(n), timestamps=np.full(n, NO_TIMESTAMP))
+    columns = RecordDecoder(pipeline.source.schema).decode(records).columns
+    times = np.zeros(n, np.int64)
+    times[columns.positions] = columns.times
+    return np.maximum.accumulate(times)
+
+
+def _typed(pipeline: Pipeline, table: pa.Table) -> pa.Table:
+    """Typed events as the JSON that decodes to them."""
+    schema = pipeline.source.schema
+    codec = ArrowCodec(schema)
+    codec.check(table.schema)
+    columns, malformed = columns_of(schema, codec.decode(table))
+    if malformed:
+        row, reason = min(malformed.items())
+        raise Misdeclared(f"Row {row} can't be published: {reason}")
+    rows: list[dict[str, Any]] = [{} for _ in range(len(columns))]
+    for field in schema.fields:
+        for row_, value in zip(rows, field_array(columns, field.name).to_pylist(), strict=True):
+            if value is not None:
+                _put(row_, field.json_path, value)
+    keys = pc.cast(pc.cast(field_array(columns, schema.key), pa.string()), pa.binary())
+    values = pa.array([msgspec.json.encode(row_) for row_ in rows], pa.binary())
+    return pa.table({"key": keys, "value": values, "time": columns.times})
+
+
+def _put(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        row = row.setdefault(name, {})
+    row[path[-1]] = value

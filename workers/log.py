@@ -1,0 +1,145 @@
+"""Reading a stretch of a topic from outside any group: for recovery, parity and replay.
+
+Aborted transactions are never seen. A stretch ends at an offset, not at a record: control markers and
+compacted gaps count as read.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from numpy.typing import NDArray
+
+from features.errors import Unavailable
+from features.records import Records
+
+_RECORDS_AT_ONCE = 4096
+_PATIENCE = 30.0
+"""Seconds without any answer after which a broker counts as away."""
+
+Ranges = Mapping[int, tuple[int, int | None]]
+"""By partition number, the first offset to read and the one to stop before; ``None`` is where the log ends."""
+
+_NO_END = 2**63 - 1
+
+
+class LogReader:
+    """Reads records of one topic between two offsets.
+
+    Args:
+        clients: librdkafka settings, as every client gets them.
+        topic: The topic.
+    """
+
+    def __init__(self, clients: Mapping[str, str], topic: str) -> None:
+        self._clients, self.topic = dict(clients), topic
+
+    def watermarks(self) -> dict[int, tuple[int, int]]:
+        """By partition, the oldest offset held and the one after the newest stable record.
+
+        Raises:
+            Unavailable: If the brokers don't answer or the topic is not there.
+        """
+        consumer = self._consumer()
+        try:
+            partitions = consumer.list_topics(self.topic, timeout=_PATIENCE).topics[self.topic].partitions
+            if not partitions:
+                raise Unavailable(
+                    f"Topic {self.topic!r} is not there; create it with headrace topics PIPELINE --create"
+                )
+            at = {number: TopicPartition(self.topic, number) for number in sorted(partitions)}
+            return {
+                number: consumer.get_watermark_offsets(where, timeout=_PATIENCE)
+                for number, where in at.items()
+            }
+        except KafkaException as error:
+            raise Unavailable(f"Topic {self.topic!r} can't be looked at: {error}") from error
+        finally:
+            consumer.close()
+
+    def everything(self) -> dict[int, tuple[int, None]]:
+        """The whole log, up to where each partition ends when it is read.
+
+        The end is where a fetch finds nothing more: the embedded broker's own word on it counts the last
+        batch as one record.
+        """
+        return {number: (low, None) for number, (low, _) in self.watermarks().items()}
+
+    def read(self, ranges: Ranges, stop: threading.Event | None = None) -> Iterator[tuple[int, Records]]:
+        """Records of each stretch, each partition's in offset order, in slices; ends early when ``stop`` is set.
+
+        Raises:
+            Unavailable: If the brokers stay silent, or the log does not hold the stretch.
+        """
+        ends = {number: _NO_END if end is None else end for number, (_, end) in ranges.items()}
+        ahead = {number: end for number, end in ends.items() if ranges[number][0] < end}
+        if not ahead:
+            return
+        consumer = self._consumer()
+        try:
+            consumer.assign([TopicPartition(self.topic, number, ranges[number][0]) for number in ahead])
+            silent = 0.0
+            while ahead and not (stop is not None and stop.is_set()):
+                messages = consumer.consume(_RECORDS_AT_ONCE, 0.1)
+                silent = 0.0 if messages else silent + 0.1
+                if silent > _PATIENCE:
+                    raise Unavailable(
+                        f"Topic {self.topic!r}: no record for {_PATIENCE:.0f} s, wanted {sorted(ahead)}"
+                    )
+                yield from self._sort(messages, ahead)
+        except KafkaException as error:
+            raise Unavailable(f"Topic {self.topic!r} can't be read: {error}") from error
+        finally:
+            consumer.close()
+
+    def _sort(self, messages: list[Message], ahead: dict[int, int]) -> Iterator[tuple[int, Records]]:
+        """The messages by partition; a partition that has come to its end is taken out of ``ahead``."""
+        by_partition: dict[int, list[Message]] = {}
+        ended = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                by_partition.setdefault(message.partition(), []).append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                ended[message.partition()] = message.offset()
+            else:
+                raise KafkaException(error)
+        for number, found in by_partition.items():
+            if number not in ahead:
+                continue
+            records = _records(found)
+            inside = int(np.searchsorted(records.offsets, ahead[number]))
+            if inside:
+                yield number, records if inside == len(records) else _records(found[:inside])
+            if int(records.offsets[-1]) + 1 >= ahead[number]:
+                del ahead[number]
+        for number, offset in ended.items():
+            if offset >= ahead.get(number, 0) or ahead[number] == _NO_END:
+                ahead.pop(number, None)
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "fetch.queue.backoff.ms": 5,
+                **self._clients,
+                "group.id": "headrace-reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+            }
+        )
+
+
+def _records(messages: list[Message]) -> Records:
+    n = len(messages)
+    timestamps: NDArray[np.int64] = np.fromiter(
+        (stamp for _, stamp in map(Message.timestamp, messages)), np.int64, n
+    )
+    return Records(
+        values=list(map(Message.value, messages)),
+        keys=list(map(Message.key, messages)),
+        offsets=np.fromiter(map(Message.offset, messages), np.int64, n),
+        timestamps=timestamps,
+    )

@@ -1,0 +1,80 @@
+"""Parity of a running pipeline: what was published against what the log gives, from the topics alone."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from features.parity import ParityReport, RowDigests, compare
+from features.replay import Replay, ReplayedSlice
+from pipelines.pipeline import Pipeline
+from workers.log import LogReader
+from workers.predictions import RecordPosition
+from workers.settings import Settings
+
+Progress = Callable[[int], object]
+
+
+class _Published(msgspec.Struct):
+    """What parity needs of a prediction."""
+
+    source: RecordPosition
+    features_digest: str
+    pipeline: str
+
+
+def published_digests(pipeline: Pipeline, settings: Settings, progress: Progress) -> RowDigests:
+    """Digests of every prediction in the predictions topic."""
+    reader = LogReader(settings.clients(), pipeline.predictions)
+    decoder = msgspec.json.Decoder(_Published)
+    parts = []
+    for _, records in reader.read(reader.everything()):
+        found = [decoder.decode(value) for value in records.values if value is not None]
+        found = [each for each in found if each.pipeline == pipeline.name]
+        parts.append(
+            RowDigests(
+                partitions=np.array([each.source.partition for each in found], np.int64),
+                offsets=np.array([each.source.offset for each in found], np.int64),
+                digests=np.array([int(each.features_digest, 16) for each in found], np.uint64),
+            )
+        )
+        progress(len(records))
+    return RowDigests.join(parts)
+
+
+def topic_slices(pipeline: Pipeline, settings: Settings) -> Iterator[ReplayedSlice]:
+    """The source topic, folded from its beginning."""
+    reader = LogReader(settings.clients(), pipeline.source.topic)
+    replay = Replay(pipeline.engine)
+    for number, records in reader.read(reader.everything()):
+        yield replay.records(number, records)
+
+
+def archive_slices(pipeline: Pipeline, archive: pa.Table) -> Iterator[ReplayedSlice]:
+    """A raw archive of the source topic, folded."""
+    return Replay(pipeline.engine).table(archive)
+
+
+def recomputed_digests(slices: Iterator[ReplayedSlice], progress: Progress) -> RowDigests:
+    """Digests of every scored row."""
+    parts = []
+    for piece in slices:
+        parts.append(
+            RowDigests(
+                partitions=np.full(len(piece.rows), piece.partition, np.int64),
+                offsets=piece.offsets[piece.rows.events],
+                digests=piece.rows.digests(),
+            )
+        )
+        progress(len(piece.columns))
+    return RowDigests.join(parts)
+
+
+def parity(
+    pipeline: Pipeline, settings: Settings, archive: pa.Table | None, progress: Progress
+) -> ParityReport:
+    """Compare every prediction with its row recomputed from the source topic, or from an archive of it."""
+    slices = topic_slices(pipeline, settings) if archive is None else archive_slices(pipeline, archive)
+    recomputed = recomputed_digests(slices, progress)
+    return compare(published_digests(pipeline, settings, progress), recomputed)

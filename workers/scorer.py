@@ -1,0 +1,115 @@
+"""The path of a slice through a score worker: decode, fold, rows, micro-batch, predictions, done."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from features.decode import RecordDecoder
+from features.errors import Malformed
+from models.bisection import Answers
+from pipelines.pipeline import Pipeline
+from workers.dead_letters import DeadLetterGuard, dead_letters
+from workers.inference import Work
+from workers.predictions import EVENT_TIME_HEADER, PredictionEncoder
+from workers.states import StateKeeper
+from workers.transport.outputs import OutputBatch
+from workers.transport.slices import Slice
+from workers.transport.stats import Histogram
+
+_TRACE_HEADERS = ("traceparent", "tracestate")
+"""W3C Trace Context, handed on from an event to its prediction."""
+
+
+@dataclass(slots=True)
+class ScorerStats:
+    """Counters since the start, each with one writer.
+
+    Args:
+        events: Well-formed events folded.
+        late: Of them, those too late to be folded.
+        predictions: Predictions published.
+        dead_letters: By stage and reason.
+        own_time: From a slice's arrival to its rows, s.
+        total_time: From a slice's arrival to its predictions being handed to delivery, s.
+    """
+
+    events: int = 0
+    predictions: int = 0
+    dead_letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    own_time: Histogram = field(default_factory=Histogram)
+    total_time: Histogram = field(default_factory=Histogram)
+
+
+class Scorer:
+    """Turns slices into predictions.
+
+    Args:
+        pipeline: The declaration.
+        states: State of the assigned partitions.
+        clock: Seconds, monotonic.
+
+    Attributes:
+        encoder: Writes predictions; set when the model is loaded.
+        submit: Lets a slice's rows wait for the model; set when the inference thread is made.
+    """
+
+    encoder: PredictionEncoder
+    submit: Callable[[Work], None]
+
+    def __init__(self, pipeline: Pipeline, states: StateKeeper, clock: Callable[[], float]) -> None:
+        self._pipeline, self._states, self._clock = pipeline, states, clock
+        self._decoder = RecordDecoder(pipeline.source.schema)
+        self._guard = DeadLetterGuard(pipeline.dead_letter_rule)
+        self.stats = ScorerStats()
+
+    def score(self, slice_: Slice) -> None:
+        """Decode and fold a slice, and let its rows wait for the model; runs on the event loop."""
+        started = self._clock()
+        decoded = self._decoder.decode(slice_.records)
+        self._guard.observe(slice_.partition, len(slice_), decoded.malformed)
+        rows = self._states[slice_.partition].process(decoded.columns)
+        self.stats.events += len(decoded.columns)
+        letters = self._letters(slice_, decoded.malformed, "decode")
+        self.stats.own_time.observe(self._clock() - started)
+        if not len(rows):
+            slice_.done(letters)
+            return
+        self.submit(Work(slice=slice_, columns=decoded.columns, rows=rows, letters=letters, since=started))
+
+    def finish(self, work: Work, outputs: Answers, unanswered: Mapping[int, Malformed]) -> None:
+        """Write a slice's predictions and hand them to delivery; runs in the inference thread."""
+        slice_ = work.slice
+        places = work.columns.positions[work.rows.events]
+        encoded = self.encoder.encode(
+            slice_.partition.number, slice_.offsets[places], work.columns, work.rows, outputs
+        )
+        unpublishable = {row: why for row, why in encoded.failed.items() if row not in unanswered}
+        kept = [row for row in range(len(work.rows)) if row not in unanswered and row not in unpublishable]
+        letters = list(work.letters)
+        for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
+            letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
+        keys, headers = slice_.keys, slice_.headers
+        at = places.tolist()
+        predictions = OutputBatch(
+            topic=self._pipeline.predictions,
+            partition=slice_.partition.number,
+            values=[encoded.values[row] for row in kept],
+            keys=[keys[at[row]] for row in kept],
+            headers=[_headers(encoded.event_times[row], headers[at[row]]) for row in kept],
+        )
+        slice_.done([predictions, *letters])
+        self.stats.predictions += len(predictions)
+        self.stats.total_time.observe(self._clock() - work.since)
+
+    def _letters(self, slice_: Slice, malformed: Mapping[int, Malformed], stage: str) -> list[OutputBatch]:
+        if not malformed:
+            return []
+        self.stats.dead_letters.update((stage, each.reason) for each in malformed.values())
+        return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
+
+
+def _headers(event_time: bytes, source: Sequence[tuple[str, bytes]] | None) -> list[tuple[str, bytes]]:
+    headers = [(EVENT_TIME_HEADER, event_time)]
+    if source:
+        headers += [header for header in source if header[0] in _TRACE_HEADERS]
+    return headers

@@ -1,0 +1,131 @@
+"""The topics of a pipeline: what they have to be like, whether they are, and making them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from features.errors import Misdeclared, Unavailable
+from pipelines.pipeline import Pipeline
+
+_PATIENCE = 10.0
+DEAD_LETTER_HEADROOM = 64 << 10
+"""Bytes by which a dead letter may be larger than its record."""
+_DEFAULT_MESSAGE_BYTES = 1_048_588
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic as the pipeline needs it.
+
+    Args:
+        name: Its name.
+        role: ``source``, ``predictions`` or ``dead letters``.
+        partitions: How many partitions it is created with.
+        config: How it is created.
+    """
+
+    name: str
+    role: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as the brokers have it: partitions, and its configuration where they tell it."""
+
+    partitions: int
+    config: Mapping[str, str]
+
+
+def topic_specs(pipeline: Pipeline) -> tuple[TopicSpec, ...]:
+    """The pipeline's topics; events of 2013 have to survive retention, so time is the log's."""
+    source, ours = pipeline.source, {"message.timestamp.type": "LogAppendTime"}
+    letters = {**ours, "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES + DEAD_LETTER_HEADROOM)}
+    return (
+        TopicSpec(name=source.topic, role="source", partitions=source.partitions, config=ours),
+        TopicSpec(name=pipeline.predictions, role="predictions", partitions=source.partitions, config=ours),
+        TopicSpec(
+            name=pipeline.dead_letters, role="dead letters", partitions=source.partitions, config=letters
+        ),
+    )
+
+
+class Topics:
+    """Looks at topics and makes them.
+
+    Args:
+        clients: librdkafka settings, as every client gets them.
+    """
+
+    def __init__(self, clients: Mapping[str, str]) -> None:
+        self._bootstrap = clients["bootstrap.servers"]
+        self._admin = AdminClient({**clients, "log_level": 0})
+
+    def states(self) -> dict[str, int]:
+        """Partitions of every topic; raises `Unavailable` if no broker answers."""
+        try:
+            topics = self._admin.list_topics(timeout=_PATIENCE).topics
+        except KafkaException as error:
+            raise Unavailable(f"No broker answers at {self._bootstrap}: {error.args[0].str()}") from error
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    def state(self, name: str) -> TopicState | None:
+        """A topic, or ``None`` if it is not there."""
+        partitions = self.states().get(name)
+        return None if not partitions else TopicState(partitions=partitions, config=self._config(name))
+
+    def create(self, specs: Iterator[TopicSpec] | tuple[TopicSpec, ...]) -> list[str]:
+        """Make the topics that are not there; returns their names."""
+        there = self.states()
+        missing = [spec for spec in specs if spec.name not in there]
+        wanted = [
+            NewTopic(s.name, num_partitions=s.partitions, replication_factor=-1, config=dict(s.config))
+            for s in missing
+        ]
+        for name, future in (
+            self._admin.create_topics(wanted, operation_timeout=_PATIENCE) if wanted else {}
+        ).items():
+            try:
+                future.result(_PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise Unavailable(f"Topic {name!r} can't be created: {error.args[0].str()}") from error
+        return [spec.name for spec in missing]
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Raise `Misdeclared`, naming topic and fix, unless all topics are there and fit."""
+        specs = topic_specs(pipeline)
+        states = {spec.name: self.state(spec.name) for spec in specs}
+        for spec in specs:
+            if states[spec.name] is None:
+                raise Misdeclared(
+                    f"Topic {spec.name!r} ({spec.role} of {pipeline.name!r}) is not there; "
+                    f"create it with: headrace topics {pipeline.name} --create"
+                )
+        source, predictions = (states[spec.name] for spec in specs[:2])
+        assert source is not None
+        assert predictions is not None
+        if predictions.partitions != source.partitions:
+            raise Misdeclared(
+                f"Topic {pipeline.predictions!r} has {predictions.partitions} partitions and its source {source.partitions}; "
+                "predictions go to the partition of their event: give both the same number"
+            )
+        if "compact" in source.config.get("cleanup.policy", ""):
+            raise Misdeclared(
+                f"Source topic {pipeline.source.topic!r} is compacted (cleanup.policy={source.config['cleanup.policy']}): "
+                "older events of a key vanish, and state is the fold of all of them; use cleanup.policy=delete"
+            )
+
+    def _config(self, name: str) -> dict[str, str]:
+        """The topic's configuration, empty where the broker does not tell."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            entries = self._admin.describe_configs([resource], request_timeout=_PATIENCE)[resource].result(
+                _PATIENCE
+            )
+        except KafkaException:  # not every broker lets itself be asked
+            return {}
+        return {entry.name: entry.value for entry in entries.values() if entry.value is not None}

@@ -32,31 +32,26 @@ class Columns:
     valid: Bytes
     times: Int64s
     positions: Int64s
-    _index: dict[str, int] = field(init=False, repr=False)
+    base: int = field(init=False, repr=False)
+    """Address of the buffer."""
 
     def __post_init__(self) -> None:
-        index = {declared.name: i for i, declared in enumerate(self.schema.fields)}
-        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "base", self.buffer.ctypes.data)
 
     def __len__(self) -> int:
         return len(self.times)
 
-    @property
-    def base(self) -> int:
-        """Address of the buffer."""
-        return int(self.buffer.ctypes.data)
-
     def word(self, name: str) -> Int64s:
         """``(n,) int64`` of one field."""
-        return self.words[self._index[name]]
+        return self.words[self.schema.place(name)]
 
     def number(self, name: str) -> Float64s:
         """``(n,) float64`` of one float field."""
-        return self.words[self._index[name]].view(np.float64)
+        return self.words[self.schema.place(name)].view(np.float64)
 
     def is_valid(self, name: str) -> Bytes:
         """``(n,) uint8`` of one field."""
-        return self.valid[self._index[name]]
+        return self.valid[self.schema.place(name)]
 
     def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> "Columns":
         """These events alone."""

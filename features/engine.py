@@ -7,7 +7,7 @@ The worker, replay, tests and notebooks compute rows here and nowhere else::
     rows = state.process(columns)                  # a slice: read and fold in log order
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from features.columns import Columns, Int64s
 from features.errors import Misdeclared
-from features.evaluate import Evaluator
 from features.expressions import Expression
 from features.featureset import FeatureSet
 from features.fingerprints import column_fingerprint, state_fingerprint
-from features.keys import entity_keys
+from features.keys import EntityKey
 from features.kinds.kind import KeyedKind, Kind, RowKind
-from features.plan import Mask, Plan, Tables
+from features.plan import FoldInputs, Plan, Tables
+from features.program import Program, Vector
 from features.rows import Rows
 from features.schema import Schema
 from features.state import Inputs, KeyedState
@@ -36,9 +36,9 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RowColumn:
-    """A feature of the event alone, and its place."""
+    """A feature of the event alone: where its value stands in the program, and its column."""
 
-    value: Expression
+    place: int
     column: int
     is_category: bool
 
@@ -47,10 +47,8 @@ class _RowColumn:
 class _CompiledSet:
     """A keyed feature set for the kernel."""
 
-    key: tuple[str, ...]
+    key: EntityKey
     tables: Tables
-    masks: tuple[Mask, ...]
-    values: tuple[Expression, ...]
 
 
 class Engine:
@@ -74,8 +72,40 @@ class Engine:
         places = {
             name: i for names in (self.float_columns, self.category_columns) for i, name in enumerate(names)
         }
-        self.row_columns = tuple(_row_columns(self.sets, places))
-        self.compiled = tuple(_compile(schema, declared, places) for declared in self.sets if declared.key)
+        keyed, inputs = [declared for declared in self.sets if declared.key], FoldInputs()
+        plans = [_plan(schema, declared, inputs) for declared in keyed]
+        self.compiled = tuple(
+            _compile(schema, declared, plan, places) for declared, plan in zip(keyed, plans, strict=True)
+        )
+        self.program = Program(schema, _expressions(self.sets, inputs, score_when))
+        self.scored = None if score_when is None else self.program.place(score_when)
+        self.row_columns = tuple(_row_columns(self.sets, places, self.program))
+        self._masks = [
+            [None if part is None else self.program.place(part) for part in (mask.where, mask.present)]
+            for mask in inputs.masks.values()
+        ]
+        self._values = [
+            (self.program.place(value), value.type_in(schema) == "text") for value in inputs.values.values()
+        ]
+
+    def masks(self, found: Sequence[Vector], n: int) -> NDArray[np.uint8]:
+        """``(masks, n) uint8``: 1 where an event takes part."""
+        out = np.empty((len(self._masks), n), np.bool_)
+        for row, (where, present) in enumerate(self._masks):
+            if where is not None and present is not None:
+                np.logical_and(found[where].is_true(), found[present].valid, out=out[row])
+            elif where is not None:
+                np.logical_and(found[where].data, found[where].valid, out=out[row])
+            elif present is not None:
+                out[row] = found[present].valid
+        return out.view(np.uint8)
+
+    def values(self, found: Sequence[Vector], n: int) -> NDArray[np.float64]:
+        """``(values, n) float64``; a text's row holds the bits of its category ids."""
+        out = np.empty((len(self._values), n), np.float64)
+        for row, (place, is_text) in enumerate(self._values):
+            out[row] = found[place].data.view(np.float64) if is_text else found[place].data
+        return out
 
     @cached_property
     def column_fingerprint(self) -> str:
@@ -121,43 +151,41 @@ class PartitionState:
 
     def process(self, columns: Columns) -> Rows:
         """Read and fold a slice of the partition's well-formed events, in log order."""
-        evaluate = Evaluator(columns)
-        scored = self._scored(evaluate)
+        engine, n = self.engine, len(columns)
+        found = engine.program.run(columns) if n else []
+        scored = found[engine.scored].is_true() if n and engine.scored is not None else np.ones(n, np.bool_)
         events = np.flatnonzero(scored)
-        block = np.empty((len(events), len(self.engine.float_columns)), np.float32)
-        ids = np.empty((len(events), len(self.engine.category_columns)), np.int64)
-        if not len(columns):
+        block = np.empty((len(events), len(engine.float_columns)), np.float32)
+        ids = np.empty((len(events), len(engine.category_columns)), np.int64)
+        if not n:
             return Rows(block=block, ids=ids, events=events)
-        for row_column in self.engine.row_columns:
-            vector = evaluate(row_column.value)
-            if row_column.is_category:
-                ids[:, row_column.column] = vector.data[events]
-            else:
-                with np.errstate(over="ignore"):
-                    block[:, row_column.column] = vector.floats()[events]
-        rows = np.cumsum(scored) - 1
-        rows[~scored] = -1
+        self._write_row_columns(found, events, block, ids)
+        rows = np.where(scored, np.cumsum(scored) - 1, -1)
         watermarks = np.maximum.accumulate(np.maximum(columns.times, self.watermark))
-        for compiled, state in zip(self.engine.compiled, self._keyed, strict=True):
-            state.fold(
-                entity_keys(columns, compiled.key),
-                Inputs(
-                    times=columns.times,
-                    watermarks=watermarks,
-                    rows=rows,
-                    masks=_masks(compiled.masks, evaluate),
-                    values=_values(compiled.values, evaluate),
-                ),
-                block,
-                ids,
-            )
+        inputs = Inputs(
+            times=columns.times,
+            watermarks=watermarks,
+            rows=rows,
+            masks=engine.masks(found, n),
+            values=engine.values(found, n),
+        )
+        for compiled, state in zip(engine.compiled, self._keyed, strict=True):
+            state.fold(compiled.key.of(columns), inputs, block, ids)
         self.watermark = int(watermarks[-1])
         return Rows(block=block, ids=ids, events=events)
 
-    def _scored(self, evaluate: Evaluator) -> NDArray[np.bool_]:
-        if self.engine.score_when is None:
-            return np.ones(len(evaluate.columns), np.bool_)
-        return evaluate(self.engine.score_when).is_true()
+    def _write_row_columns(
+        self, found: Sequence[Vector], events: Int64s, block: NDArray[np.float32], ids: Int64s
+    ) -> None:
+        """The features of the events alone."""
+        for row_column in self.engine.row_columns:
+            vector = found[row_column.place]
+            if row_column.is_category:
+                ids[:, row_column.column] = vector.data[events]
+            else:
+                values = vector.floats()
+                with np.errstate(over="ignore"):
+                    block[:, row_column.column] = values[events] if values.ndim else values
 
     @property
     def keys(self) -> int:
@@ -201,50 +229,41 @@ def _kinds(sets: Sequence[FeatureSet]) -> list[tuple[str, Kind]]:
     ]
 
 
-def _row_columns(sets: Sequence[FeatureSet], places: Mapping[str, int]) -> list[_RowColumn]:
+def _row_columns(sets: Sequence[FeatureSet], places: Mapping[str, int], program: Program) -> list[_RowColumn]:
     return [
-        _RowColumn(value=kind.value(), column=places[name], is_category=kind.is_category)
+        _RowColumn(place=program.place(kind.value()), column=places[name], is_category=kind.is_category)
         for name, kind in _kinds(sets)
         if isinstance(kind, RowKind)
     ]
 
 
-def _compile(schema: Schema, declared: FeatureSet, places: Mapping[str, int]) -> _CompiledSet:
-    plan = Plan(schema)
+def _plan(schema: Schema, declared: FeatureSet, inputs: FoldInputs) -> Plan:
+    plan = Plan(schema, inputs)
     for kind in declared.features.values():
         assert isinstance(kind, KeyedKind)
         kind.plan(plan)
+    return plan
+
+
+def _compile(schema: Schema, declared: FeatureSet, plan: Plan, places: Mapping[str, int]) -> _CompiledSet:
     tables = plan.tables(
         [places[name] for name in declared.columns],
         ttl=declared.expires_after,
         max_late=schema.time.max_late,
         include_current=declared.include_current,
     )
-    masks = tuple(mask for text, mask in plan.masks.items() if text != "|")
-    return _CompiledSet(
-        key=tuple(declared.key), tables=tables, masks=masks, values=tuple(plan.values.values())
-    )
+    return _CompiledSet(key=EntityKey(schema, declared.key), tables=tables)
 
 
-def _masks(masks: Sequence[Mask], evaluate: Evaluator) -> NDArray[np.uint8]:
-    """``(masks, n) uint8``: 1 where an event takes part."""
-    out = np.empty((len(masks), len(evaluate.columns)), np.bool_)
-    for row, mask in enumerate(masks):
-        if mask.where is not None and mask.present is not None:
-            np.logical_and(evaluate(mask.where).is_true(), evaluate(mask.present).valid, out=out[row])
-        elif mask.where is not None:
-            out[row] = evaluate(mask.where).is_true()
-        elif mask.present is not None:
-            out[row] = evaluate(mask.present).valid
-    return out.view(np.uint8)
-
-
-def _values(values: Sequence[Expression], evaluate: Evaluator) -> NDArray[np.float64]:
-    """``(values, n) float64``; a category's row holds the bits of its ids."""
-    out = np.empty((len(values), len(evaluate.columns)), np.float64)
-    for row, value in enumerate(values):
-        if value.type_in(evaluate.columns.schema) == "text":
-            out[row] = evaluate(value).data.view(np.float64)
-        else:
-            out[row] = evaluate(value).data
-    return out
+def _expressions(
+    sets: Sequence[FeatureSet], inputs: FoldInputs, score_when: Expression | None
+) -> Iterator[Expression]:
+    """Everything that a slice computes before it is folded."""
+    for _, kind in _kinds(sets):
+        if isinstance(kind, RowKind):
+            yield kind.value()
+    for mask in inputs.masks.values():
+        yield from (part for part in (mask.where, mask.present) if part is not None)
+    yield from inputs.values.values()
+    if score_when is not None:
+        yield score_when

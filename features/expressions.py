@@ -2,7 +2,7 @@
 
 ``col("amount") > 100`` is a value, not an answer: it is checked against the schema when a feature set is
 compiled, enters the fingerprint by its text, and is evaluated a slice at a time
-(`features.evaluate`). What is missing stays missing through arithmetic; a comparison with it is
+(`features.program`). What is missing stays missing through arithmetic; a comparison with it is
 unknown, and ``&``, ``|``, ``~`` follow Kleene's three-valued logic, as in SQL.
 """
 

@@ -5,20 +5,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from features.columns import Columns
-from features.kernels.texts import join_keys
+from features.kernels.texts import join_keys, joined_bytes
+from features.schema import Schema
 from features.state import Keys
 
 
-def entity_keys(columns: Columns, fields: Sequence[str]) -> Keys:
-    """The key of each event; null where one of the fields is missing."""
-    if len(fields) == 1 and columns.schema[fields[0]].type is str:
-        there = columns.is_valid(fields[0]).view(np.bool_)
-        return Keys(buffer=columns.buffer, refs=np.where(there, columns.word(fields[0]), -1))
-    parts = np.ascontiguousarray([columns.word(name) for name in fields])
-    valid = np.ascontiguousarray([columns.is_valid(name) for name in fields])
-    is_text = np.array([columns.schema[name].type is str for name in fields], np.uint8)
-    texts = parts[is_text.view(np.bool_)][valid[is_text.view(np.bool_)].view(np.bool_)] & 0xFFFFFF
-    buffer = np.empty(8 * parts.size + int(texts.sum()) + 16, np.uint8)
-    refs = np.empty(len(columns), np.int64)
-    join_keys(columns.base, parts, valid, is_text, buffer.ctypes.data, refs)
-    return Keys(buffer=buffer, refs=refs)
+class EntityKey:
+    """The entity key of a feature set.
+
+    Args:
+        schema: Of the columns.
+        fields: That make it up.
+    """
+
+    def __init__(self, schema: Schema, fields: Sequence[str]) -> None:
+        self._text = fields[0] if len(fields) == 1 and schema[fields[0]].type is str else None
+        self._parts = np.array([schema.place(name) for name in fields], np.int64)
+        self._is_text = np.array([schema[name].type is str for name in fields], np.uint8)
+
+    def of(self, columns: Columns) -> Keys:
+        """The key of each event; null where one of the fields is missing."""
+        if self._text is not None:
+            there = columns.is_valid(self._text).view(np.bool_)
+            return Keys(
+                address=columns.base,
+                refs=np.where(there, columns.word(self._text), -1),
+                buffer=columns.buffer,
+            )
+        size = joined_bytes(columns.words, columns.valid, self._parts, self._is_text)
+        buffer, refs = np.empty(size + 16, np.uint8), np.empty(len(columns), np.int64)
+        address = buffer.ctypes.data
+        join_keys(columns.base, columns.words, columns.valid, self._parts, self._is_text, address, refs)
+        return Keys(address=address, refs=refs, buffer=buffer)

@@ -1,10 +1,11 @@
 """A feature set compiled: the descriptor tables of the generic kernel, and what each slice computes first.
 
-Kinds describe themselves to a `Plan` while it is open; `tables` then lays out a slot, in words::
+Kinds describe themselves to a `Plan`; its `tables` lay out a slot, in words::
 
     newest | hash | key | group, group, ... | cell, cell, ...
 
-Equal counts and sums are stored once however many features use them.
+Equal counts and sums are stored once however many features use them; the masks and values that a slice
+is folded with are shared by all feature sets of a pipeline.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ from features.schema import Schema
 from features.windows import Window
 
 Table = NDArray[np.int64]
+
+EVERY_EVENT = "|"
+"""The text of the mask that is never false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +88,27 @@ class Tables:
 
 
 @dataclass(slots=True)
+class FoldInputs:
+    """Masks and values that every slice of a pipeline is folded with, by their texts, in order."""
+
+    masks: dict[str, Mask] = field(default_factory=dict)
+    values: dict[str, Expression] = field(default_factory=dict)
+
+    def mask_row(self, text: str) -> int:
+        """The mask's row, -1 for every event."""
+        return -1 if text == EVERY_EVENT else list(self.masks).index(text)
+
+    def value_row(self, text: str | None) -> int:
+        """The value's row, -1 for none."""
+        return -1 if text is None else list(self.values).index(text)
+
+
+@dataclass(slots=True)
 class Plan:
     """What the kinds of one feature set ask for."""
 
     schema: Schema
-    masks: dict[str, Mask] = field(default_factory=dict)
-    values: dict[str, Expression] = field(default_factory=dict)
+    inputs: FoldInputs
     outputs: list[Output] = field(default_factory=list)
 
     def count(self, window: Window, where: Expression | None, present: Expression | None = None) -> Lane:
@@ -122,14 +141,15 @@ class Plan:
         if present is not None and self._is_always_there(present):
             present = None
         mask = Mask(where=where, present=present)
-        self.masks.setdefault(mask.text, mask)
+        if mask.text != EVERY_EVENT:
+            self.inputs.masks.setdefault(mask.text, mask)
         return mask.text
 
     def _is_always_there(self, value: Expression) -> bool:
         return value.text in self.schema and not self.schema[value.text].optional
 
     def _value(self, value: Expression) -> str:
-        self.values.setdefault(value.text, value)
+        self.inputs.values.setdefault(value.text, value)
         return value.text
 
     def tables(
@@ -167,9 +187,7 @@ class _Layout:
     """Where every lane and cell stands in a slot."""
 
     def __init__(self, plan: Plan) -> None:
-        self.mask_row = {text: i for i, text in enumerate(text for text in plan.masks if text != "|")}
-        self.mask_row["|"] = -1
-        self.value_row = {text: i for i, text in enumerate(plan.values)}
+        self.inputs = plan.inputs
         used = [part for output in plan.outputs for part in (output.left, output.right)]
         lanes = list(dict.fromkeys(part for part in used if isinstance(part, Lane)))
         windows = list(dict.fromkeys(lane.window for lane in lanes))
@@ -204,14 +222,11 @@ class _Layout:
         self.words_per_event += 3 * (len(mine) + 1) * (window.length // window.tile + 2)
 
     def lane_rows(self) -> list[list[int]]:
-        return [
-            [self.mask_row[lane.mask], -1 if lane.value is None else self.value_row[lane.value]]
-            for lane in self.lanes
-        ]
+        return [[self.inputs.mask_row(lane.mask), self.inputs.value_row(lane.value)] for lane in self.lanes]
 
     def cell_rows(self) -> list[list[int]]:
         return [
-            [self.mask_row[cell.mask], -1 if cell.value is None else self.value_row[cell.value], at]
+            [self.inputs.mask_row(cell.mask), self.inputs.value_row(cell.value), at]
             for cell, at in zip(self.cells, self.cell_at, strict=True)
         ]
 

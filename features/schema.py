@@ -85,11 +85,13 @@ class Schema:
     key: str
     time: EventTime
     _by_name: dict[str, Field] = field(init=False, repr=False, compare=False)
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
         by_name = {declared.name: declared for declared in self.fields}
         object.__setattr__(self, "_by_name", by_name)
+        object.__setattr__(self, "_places", {name: place for place, name in enumerate(by_name)})
         names = [declared.name for declared in self.fields]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise Misdeclared(
@@ -125,6 +127,10 @@ class Schema:
         if name in self._by_name:
             return self._by_name[name]
         raise Misdeclared(f"There is no field {name!r} in the schema; {did_you_mean(name, self._by_name)}")
+
+    def place(self, name: str) -> int:
+        """The field's row in columns."""
+        return self._places[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

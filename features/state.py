@@ -27,12 +27,14 @@ class Keys:
     """The entity key of each event of a slice.
 
     Args:
-        buffer: Bytes that ``refs`` point into.
+        address: Of the bytes that ``refs`` point into.
         refs: ``(n,) int64``: ``offset << 24 | length``, -1 for null.
+        buffer: What keeps the bytes alive.
     """
 
-    buffer: Bytes
+    address: int
     refs: Int64s
+    buffer: Bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +69,23 @@ class KeyedState:
         self._directory = np.zeros(DIRECTORY_WORDS, np.int64)
         self._counters = np.zeros(COUNTER_WORDS, np.int64)
         self._totals = np.zeros(max(1, len(tables.lanes)), np.int64)
+        self._note_addresses()
 
     def fold(self, keys: Keys, inputs: Inputs, block: NDArray[np.float32], ids: Int64s) -> None:
         """Read and fold a slice in log order, writing its rows into ``block`` and ``ids``."""
         n = len(inputs.times)
         self._make_room(n, keys.refs)
         slots, scratch = np.empty(n, np.int64), np.empty(n, np.int64)
-        heads, arena, free = self._heads.ctypes.data, self._arena.ctypes.data, self._free.ctypes.data
-        directory, counters = self._directory.ctypes.data, self._counters.ctypes.data
+        heads, arena, free, directory, counters, totals = self._addresses
         tables = self.tables
         find_slots(
-            keys.buffer.ctypes.data, keys.refs, heads, 8 * self._slot_words, arena, free, directory, counters,
+            keys.address, keys.refs, heads, 8 * self._slot_words, arena, free, directory, counters,
             scratch, slots,
         )  # fmt: skip
         fold_slice(
             slots, inputs.times, inputs.watermarks, inputs.rows, inputs.masks, inputs.values,
             heads, arena, free, tables.groups, tables.lanes, tables.cells, tables.outputs, tables.fills,
-            tables.rules, self._totals.ctypes.data, block, ids,
+            tables.rules, totals, block, ids,
         )  # fmt: skip
         if n:
             sweep(
@@ -118,15 +120,24 @@ class KeyedState:
         self._free = snapshot["free"].copy()
         self._directory = snapshot["directory"].copy()
         self._counters = snapshot["counters"].copy()
+        self._note_addresses()
+
+    def _note_addresses(self) -> None:
+        """Where the arrays are; asking them each time takes longer than a small slice."""
+        arrays = (self._heads, self._arena, self._free, self._directory, self._counters, self._totals)
+        self._addresses = tuple(int(array.ctypes.data) for array in arrays)
 
     def _make_room(self, n: int, refs: Int64s) -> None:
         """Every event may be a new key that fills its rings: no kernel ever runs out."""
         used = int(self._counters[USED_SLOTS // 8]) * self._slot_words
-        self._heads = _with_room(self._heads, used, used + n * self._slot_words)
+        heads = _with_room(self._heads, used, used + n * self._slot_words)
         keys = n + int((refs & 0xFFFFFF).sum()) // 8
         table = 8 * (self.keys + n) + 32 * 256
         used = int(self._free[0])
-        self._arena = _with_room(self._arena, used, used + keys + table + n * self.tables.words_per_event)
+        arena = _with_room(self._arena, used, used + keys + table + n * self.tables.words_per_event)
+        if heads is not self._heads or arena is not self._arena:
+            self._heads, self._arena = heads, arena
+            self._note_addresses()
 
 
 def _reserve(words: int) -> Int64s:

@@ -77,8 +77,8 @@ def check_columns(manifest: Manifest, engine: Engine) -> None:
     for column in wanted:
         if column.name not in names:
             raise Misdeclared(
-                f"{_ref(manifest)} needs the column {column.name!r}, and the pipeline has none; "
-                f"{did_you_mean(column.name, names)} Rename the feature, or train the model again"
+                f"{_ref(manifest)} needs the column {column.name!r}, and the pipeline has none: rename the feature, or train "
+                f"the model again; {did_you_mean(column.name, names)}"
             )
         if column.dtype != names[column.name].dtype:
             raise Misdeclared(

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from features.engine import Engine
 from features.errors import Misdeclared
@@ -90,6 +89,11 @@ def _input(tensor: Tensor, engine: Engine, wiring: Wiring) -> Input:
             f"dynamic first dimension, such as torch.onnx.export(..., dynamic_shapes={{{tensor.name!r}: {{0: 'rows'}}}})"
         )
     columns = tuple(wiring.inputs.get(tensor.name) or _suggested(tensor, engine))
+    width = 1 if len(tensor.shape) == 1 else tensor.shape[1]
+    if isinstance(width, int) and width != len(columns):
+        raise Misdeclared(
+            f"--input {tensor.name}={','.join(columns)}: {tensor.text} takes {width} columns, and these are {len(columns)}"
+        )
     shape = (ROWS,) if len(tensor.shape) == 1 else (ROWS, len(columns))
     return Input(name=tensor.name, dtype=tensor.dtype, shape=shape, columns=columns)
 
@@ -173,5 +177,6 @@ def _bare(name: str) -> str:
 
 
 def _sample(model: Model) -> Sample:
-    block, ids = (rows[:_SAMPLE_ROWS] for rows in probes(model.manifest))
+    block, ids = probes(model.manifest)
+    block, ids = block[:_SAMPLE_ROWS], ids[:_SAMPLE_ROWS]
     return Sample.of(block, ids, model.predict(block, ids))

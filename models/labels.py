@@ -11,9 +11,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from features.columns import Columns
 from features.errors import Misdeclared
-from features.evaluate import Evaluator
 from features.expressions import Column, Expression
+from features.program import evaluate
 from features.schema import Schema
 
 Int64s = NDArray[np.int64]
@@ -143,16 +144,16 @@ class LabelJoin:
         self._label_values = self._label_values[keep]
 
 
-def label_keys(evaluate: Evaluator, labels: Labels) -> Int64s:
+def label_keys(columns: Columns, labels: Labels) -> Int64s:
     """``(n,) int64`` id of each event's label key."""
-    return evaluate(Column(labels.key)).data
+    return evaluate(columns, Column(labels.key)).data
 
 
-def label_events(evaluate: Evaluator, labels: Labels) -> tuple[Int64s, Int64s, Float64s]:
+def label_events(columns: Columns, labels: Labels) -> tuple[Int64s, Int64s, Float64s]:
     """Ids of the keys, times and values of the labels among a slice's events; missing values are none."""
-    value = evaluate(labels.value)
-    carry = evaluate(labels.when).is_true() & value.valid & evaluate(Column(labels.key)).valid
-    return label_keys(evaluate, labels)[carry], evaluate.columns.times[carry], value.floats()[carry]
+    value, key = evaluate(columns, labels.value), evaluate(columns, Column(labels.key))
+    carry = evaluate(columns, labels.when).is_true() & value.valid & key.valid
+    return key.data[carry], columns.times[carry], value.floats()[carry]
 
 
 def _search(

@@ -107,6 +107,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A model version; parts that a foreign model has no answer to are ``None``.
 
     Args:
+        format: Of this file.
         name: Of the model.
         version: From 1; 0 until the registry gave one.
         sha256: Of the model file, in hex.
@@ -120,9 +121,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         parent: The version that it was made from, as ``name:version``.
         training: How it was made.
         sample: Rows with their known outputs.
-        format: Of this file.
     """
 
+    format: int = FORMAT
     name: str
     version: int = 0
     sha256: str
@@ -136,7 +137,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     training: Training | None = None
     sample: Sample | None = None
-    format: int = FORMAT
 
     def write(self) -> bytes:
         """As JSON: indented, lists of numbers on one line, NaN as null."""

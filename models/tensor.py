@@ -1,6 +1,7 @@
 """Tensors: the named arrays that a model takes and gives, and how rows come to lie in memory."""
 
 import math
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ ROWS = "rows"
 ALIGNMENT = 64
 """Bytes: a runtime's vector code may sum a row in another order if the tensor starts elsewhere."""
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 class Tensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Tensor(msgspec.Struct, frozen=True, kw_only=True):
 
 def padded(array: Array, rows: int) -> Array:
     """The array with ``rows`` rows, the last one repeated, C-contiguous at an aligned address."""
-    if len(array) == rows and array.flags.c_contiguous and not array.ctypes.data % ALIGNMENT:
+    if len(array) == rows and array.flags.c_contiguous and not _address(array) % ALIGNMENT:
         return array
     out = _aligned((rows, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
@@ -55,8 +56,12 @@ def padded(array: Array, rows: int) -> Array:
     return out
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
+    start = -_address(memory) % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])  # a third of the time of ``ctypes.data``

@@ -30,9 +30,10 @@ class Vocabulary:
     def __post_init__(self) -> None:
         ids = np.array([MISSING_ID, *self.ids], np.int64)
         order = np.argsort(ids, kind="stable")
-        object.__setattr__(self, "_sorted", ids[order])
-        object.__setattr__(self, "_codes", order.astype(np.int64) + MISSING)
-        twice = self._sorted[1:][self._sorted[1:] == self._sorted[:-1]]
+        in_order = ids[order]
+        object.__setattr__(self, "_sorted", np.append(in_order, np.iinfo(np.int64).max))
+        object.__setattr__(self, "_codes", np.append(order + MISSING, UNKNOWN))
+        twice = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(twice):
             raise Misdeclared(
                 f"Vocabulary has the id {twice[0]} twice; list every known id once, and {MISSING_ID} (missing) never"
@@ -49,6 +50,5 @@ class Vocabulary:
 
     def encode(self, ids: Int64s) -> Int64s:
         """``(n,) int64`` ids to ``(n,) int64`` codes."""
-        places = np.searchsorted(self._sorted, ids)
-        places[places == len(self._sorted)] = 0
+        places = self._sorted.searchsorted(ids)  # the largest integer stands last: there is always a place
         return np.where(self._sorted[places] == ids, self._codes[places], UNKNOWN)

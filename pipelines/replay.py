@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from features.evaluate import Evaluator
 from features.replay import Replay, ReplayedSlice
 from models.labels import LabelJoin, label_events, label_keys
 from pipelines.pipeline import Pipeline
@@ -37,11 +36,10 @@ def rows_of(
     for piece in slices:
         table = piece.table(pipeline.engine, None if labels is None else labels.key)
         if labels is not None and join is not None:
-            evaluate = Evaluator(piece.columns)
-            join.add_labels(*label_events(evaluate, labels))
+            join.add_labels(*label_events(piece.columns, labels))
             scored = piece.rows.events
             join.add_rows(
-                label_keys(evaluate, labels)[scored],
+                label_keys(piece.columns, labels)[scored],
                 piece.columns.times[scored],
                 count + np.arange(len(scored)),
             )

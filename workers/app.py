@@ -12,7 +12,9 @@ and a file of your own that adds agents and timers::
 """
 
 import asyncio
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -47,6 +49,7 @@ def worker_app(pipeline: Pipeline | str, settings: Settings | None = None) -> fa
         worker.group,
         broker=f"kafka://{settings.bootstrap}",
         autodiscover=False,
+        datadir=Path(tempfile.gettempdir(), "headrace"),  # Faust makes it, for tables; ours stay empty
         topic_disable_leader=True,
         web_bind=settings.admin_host,
         web_port=settings.admin_port,

@@ -77,14 +77,15 @@ class Publisher:
     Args:
         clients: librdkafka settings, as every client gets them.
         topic: Where to.
+        linger: Milliseconds that records wait for company.
     """
 
-    def __init__(self, clients: Mapping[str, str], topic: str) -> None:
+    def __init__(self, clients: Mapping[str, str], topic: str, linger: float = 5) -> None:
         self._topic = topic
         self._failure: KafkaError | None = None
         self._producer = Producer(
             {
-                "linger.ms": 5,
+                "linger.ms": linger,
                 **clients,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",
@@ -99,7 +100,7 @@ class Publisher:
         Args:
             records: With the columns of `RECORDS`.
             pace: How fast.
-            progress: Told how many were written since the last call.
+            progress: Told how many are written next, right before.
 
         Raises:
             Unavailable: If a record was not taken.
@@ -111,9 +112,9 @@ class Publisher:
             if due <= sent:
                 time.sleep(_TICK)
             else:
-                self._write(records.slice(sent, due - sent))
                 if progress is not None:
                     progress(due - sent)
+                self._write(records.slice(sent, due - sent))
                 sent = due
             self._producer.poll(0)
         self._flush()

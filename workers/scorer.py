@@ -16,6 +16,8 @@ from workers.transport.outputs import OutputBatch
 from workers.transport.slices import Slice
 from workers.transport.stats import Histogram
 
+SourceHeaders = Sequence[tuple[str, bytes]] | None
+
 _TRACE_HEADERS = ("traceparent", "tracestate")
 """W3C Trace Context, handed on from an event to its prediction."""
 
@@ -88,14 +90,15 @@ class Scorer:
         letters = list(work.letters)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
             letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
-        keys, headers = slice_.keys, slice_.headers
-        at = places.tolist()
+        at = places[kept].tolist()
         predictions = OutputBatch(
             topic=self._pipeline.predictions,
             partition=slice_.partition.number,
             values=[encoded.values[row] for row in kept],
-            keys=[keys[at[row]] for row in kept],
-            headers=[_headers(encoded.event_times[row], headers[at[row]]) for row in kept],
+            keys=[slice_.keys[place] for place in at],
+            headers=_headers(
+                [encoded.event_times[row] for row in kept], [slice_.headers[place] for place in at]
+            ),
         )
         slice_.done([predictions, *letters])
         self.stats.predictions += len(predictions)
@@ -108,8 +111,9 @@ class Scorer:
         return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
 
 
-def _headers(event_time: bytes, source: Sequence[tuple[str, bytes]] | None) -> list[tuple[str, bytes]]:
-    headers = [(EVENT_TIME_HEADER, event_time)]
-    if source:
-        headers += [header for header in source if header[0] in _TRACE_HEADERS]
+def _headers(event_times: Sequence[bytes], sources: Sequence[SourceHeaders]) -> list[list[tuple[str, bytes]]]:
+    headers = [[(EVENT_TIME_HEADER, event_time)] for event_time in event_times]
+    if any(sources):
+        for mine, source in zip(headers, sources, strict=True):
+            mine += [header for header in source or () if header[0] in _TRACE_HEADERS]
     return headers

@@ -103,7 +103,7 @@ class Topics:
             if states[spec.name] is None:
                 raise Misdeclared(
                     f"Topic {spec.name!r} ({spec.role} of {pipeline.name!r}) is not there; "
-                    f"create it with: headrace topics {pipeline.name} --create"
+                    "create it with: headrace topics PIPELINE --create"
                 )
         source, predictions = (states[spec.name] for spec in specs[:2])
         assert source is not None

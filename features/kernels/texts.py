@@ -36,36 +36,48 @@ def same_texts(left_base, left, right_base, right, same):
         same[i] = done == length
 
 
-@numba.njit("i8(i8, i8[:,::1], u1[:,::1], u1[::1], i8, i8[::1])", **COMPILE)
-def join_keys(base, parts, valid, is_text, target, refs):
-    """Write each row's parts, every one with its length first, as one key; returns bytes written.
+@numba.njit("i8(i8[:,::1], u1[:,::1], i8[::1], u1[::1])", **COMPILE)
+def joined_bytes(words, valid, parts, is_text):
+    """Bytes that `join_keys` writes at most."""
+    size = 0
+    for part in range(parts.size):
+        size += 8 * words.shape[1]
+        if is_text[part]:
+            for i in range(words.shape[1]):
+                if valid[parts[part], i]:
+                    size += words[parts[part], i] & 0xFFFFFF
+    return size
 
-    ``parts`` is ``(parts, n) int64``: a text's reference or an integer. A row with a missing part has
-    a null key, -1. ``target`` has room for 8 bytes a part and the texts.
+
+@numba.njit("void(i8, i8[:,::1], u1[:,::1], i8[::1], u1[::1], i8, i8[::1])", **COMPILE)
+def join_keys(base, words, valid, parts, is_text, target, refs):
+    """Write each row's parts, every text with its length first, as one key.
+
+    ``words`` and ``valid`` are a slice's columns, ``parts`` their rows that make up the key. A row with a
+    missing part has a null key, -1.
     """
     used = 0
-    for i in range(parts.shape[1]):
+    for i in range(words.shape[1]):
         start = used
-        refs[i] = 0
-        for part in range(parts.shape[0]):
-            if not valid[part, i]:
-                refs[i] = -1
+        for part in range(parts.size):
+            if not valid[parts[part], i]:
+                used = -1
                 break
+            word = words[parts[part], i]
             if is_text[part]:
-                source, length = base + (parts[part, i] >> 24), parts[part, i] & 0xFFFFFF
+                source, length = base + (word >> 24), word & 0xFFFFFF
                 poke_u64(target + used, types.uint64(length))
                 used += 8
                 for at in range(length):
                     set_byte(target + used + at, get_byte(source + at))
                 used += length
             else:
-                poke_u64(target + used, types.uint64(parts[part, i]))
+                poke_u64(target + used, types.uint64(word))
                 used += 8
-        if refs[i] < 0:
-            used = start
+        if used < 0:
+            refs[i], used = -1, start
         else:
             refs[i] = (start << 24) | (used - start)
-    return used
 
 
 @numba.njit(inline="always", **COMPILE)

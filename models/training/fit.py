@@ -1,6 +1,7 @@
 """Fitting: weights on the train span; epoch, dropout and calibration on the choose span."""
 
 import copy
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,9 +95,8 @@ def _epochs(network: Network, tensors: _Tensors, plan: TrainingPlan) -> Iterator
     rows = len(tensors.labels)
     steps = -(-rows // plan.batch_rows)
     optimizer = torch.optim.AdamW(network.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, plan.learning_rate, total_steps=plan.epochs * steps, pct_start=0.1
-    )
+    total = plan.epochs * steps
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_peak(step, total))
     for epoch in range(1, plan.epochs + 1):
         network.train()
         for batch in torch.randperm(rows).split(plan.batch_rows):
@@ -109,16 +109,30 @@ def _epochs(network: Network, tensors: _Tensors, plan: TrainingPlan) -> Iterator
         yield epoch
 
 
+def _share_of_peak(step: int, steps: int) -> float:
+    """Of the learning rate: up over the first tenth, then down along half a cosine."""
+    rise = max(1, steps // 10)
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 + 0.5 * math.cos(math.pi * (step - rise) / max(1, steps - rise))
+
+
 def _calibrate(network: Network, tensors: _Tensors) -> float:
-    """Set slope and intercept (Platt 1999, by Newton's method); the log loss that they leave."""
+    """Set slope and intercept by Newton's method; the log loss that they leave.
+
+    With Platt's targets, a little off 0 and 1, so that a perfect order of the rows has a finite slope (Platt,
+    Probabilistic outputs for support vector machines, 1999).
+    """
     with torch.no_grad():
         logits = network.logit(tensors.block, tensors.codes).double().numpy()
     labels = tensors.labels.double().numpy()
+    positives = labels.sum()
+    targets = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (len(labels) - positives + 2))
     weights, inputs = np.array([1.0, 0.0]), np.stack([logits, np.ones_like(logits)])
     for _ in range(50):
         given = _sigmoid(weights @ inputs)
         curvature = (inputs * (given * (1 - given))) @ inputs.T + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, inputs @ (given - labels))
+        step = np.linalg.solve(curvature, inputs @ (given - targets))
         weights -= step
         if np.abs(step).max() < 1e-9:
             break
@@ -128,7 +142,7 @@ def _calibrate(network: Network, tensors: _Tensors) -> float:
 
 
 def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-values))
+    return 1 / (1 + np.exp(np.clip(-values, -700, 700)))
 
 
 def _tensors(examples: Examples, vocabularies: dict[str, Vocabulary]) -> _Tensors:

@@ -49,7 +49,7 @@ class Network(nn.Module):  # type: ignore[misc]
         missing = torch.isnan(block)
         scores = ((block - self.mean) * self.scale).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         known = torch.where(missing, torch.zeros(()), scores)
-        parts = [known, missing[:, self.can_miss].float()]
+        parts = [known, missing.index_select(1, self.can_miss).float()]
         parts += [embedding(codes[:, i]) for i, embedding in enumerate(self.embeddings)]
         return self.layers(torch.cat(parts, dim=1))[:, 0]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.errors import Misdeclared
-from features.evaluate import Evaluator
 from features.expressions import Expression, col, event_time
+from features.program import evaluate
 from features.schema import EventTime, Field, Schema
 from tests.features import streams
 
@@ -31,7 +31,7 @@ Pair = tuple[Expression, Callable[[Mapping[str, Any]], Any]]
 
 def value_of(expression: Expression, event: Mapping[str, Any]) -> Any:
     """The expression over one event, None where missing."""
-    vector = Evaluator(streams.columns(SCHEMA, [event]))(expression)
+    vector = evaluate(streams.columns(SCHEMA, [event]), expression)
     return vector.data[0].item() if vector.valid[0] else None
 
 

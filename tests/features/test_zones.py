@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.errors import Misdeclared
-from features.evaluate import time_part
+from features.program import time_part
 from features.zones import zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,10 +9,12 @@ import sys
 import click
 
 from features.errors import HeadraceError
+from workers.sigterm import leave_quietly_on_sigterm
 
 COMMANDS = {
     "broker": "Start a Kafka broker for development, in memory or real.",
     "check": "Prove that schema, features, model and topics agree.",
+    "demo": "Run everything on this machine on real flights, with a report.",
     "models": "List, show, verify and register models.",
     "new": "Write a pipeline from a sample of its events.",
     "parity": "Compare published predictions with rows recomputed from the log.",
@@ -55,6 +57,8 @@ def headrace() -> None:
 
 def main() -> None:
     """The entry point."""
+    if sys.argv[1:2] == ["worker"]:
+        leave_quietly_on_sigterm()
     try:
         code = headrace.main(standalone_mode=False)  # the code of a click.exceptions.Exit, or None
         sys.exit(code if isinstance(code, int) else 0)

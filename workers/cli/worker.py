@@ -11,7 +11,6 @@ from workers.app import worker_app
 from workers.cli.options import pipeline_argument, settings_options
 from workers.logs import log_handler
 from workers.settings import Settings
-from workers.transport import leave_quietly_on_sigterm
 
 _FLAGS = tuple(Settings.model_fields)
 
@@ -21,10 +20,10 @@ _FLAGS = tuple(Settings.model_fields)
 @settings_options(*_FLAGS)
 def command(pipeline: Pipeline, settings: Settings) -> None:
     """Score PIPELINE's events until SIGTERM: then finish what has begun, commit and leave."""
-    leave_quietly_on_sigterm()
     app = worker_app(pipeline, settings)
     app.headrace.check()
     logging.getLogger().addHandler(log_handler(settings))
+    logging.getLogger().setLevel(settings.log_level.upper())
     worker = faust.Worker(app, loglevel=settings.log_level.upper(), override_logging=False, quiet=True)
     try:
         worker.execute_from_commandline()

@@ -16,7 +16,6 @@ from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import AssignedPartition, Partition
 from workers.transport.retries import Retries
 from workers.transport.settings import Guarantee, Limits, Timeouts, TransportSettings
-from workers.transport.sigterm import leave_quietly_on_sigterm
 from workers.transport.slices import Slice
 from workers.transport.stats import PartitionStatus, TransportStats, TransportStatus
 
@@ -37,5 +36,4 @@ __all__ = [
     "TransportStats",
     "TransportStatus",
     "install",
-    "leave_quietly_on_sigterm",
 ]

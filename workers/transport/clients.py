@@ -7,6 +7,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from features.errors import Misdeclared
+from workers.transport.calm import Calm
 from workers.transport.settings import Guarantee, KafkaValue, TransportSettings
 
 # By librdkafka's CONFIGURATION.md: settings that only one kind of client knows; the other would warn about them.
@@ -30,8 +31,10 @@ _PRODUCER_ONLY = frozenset(
 )
 
 _BOTH: dict[str, KafkaValue] = {
-    "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,  # of 10 s: a broker that is back is used at once
+    # When every broker was away at once, librdkafka 2.16 forgets those it had learned and begins again; a
+    # transaction's offsets then wait for ever for the coordinator it knew before.
+    "metadata.recovery.strategy": "none",
     "statistics.interval.ms": 2_000,  # tells when a broker answered last
 }
 _CONSUMER: dict[str, KafkaValue] = {
@@ -62,12 +65,17 @@ _AT_LEAST_ONCE: dict[str, KafkaValue] = {"message.timeout.ms": 30_000}
 Client = TypeVar("Client", Consumer, Producer)
 
 
-def make_client(kind: Callable[..., Client], settings: Mapping[str, object], log: logging.Logger) -> Client:
-    """A consumer or a producer; it connects by itself.
+def make_client(
+    kind: Callable[..., Client], settings: Mapping[str, object], clock: Callable[[], float]
+) -> Client:
+    """A consumer or a producer; it connects by itself, and logs through :mod:`logging`.
 
     Raises:
         Misdeclared: There is no such setting, or no such value of it.
     """
+    log = logging.getLogger(f"{__name__}.{kind.__name__.lower()}")
+    if not any(isinstance(each, Calm) for each in log.filters):
+        log.addFilter(Calm(clock))
     try:
         return kind(dict(settings), logger=log)
     except KafkaException as error:

@@ -140,7 +140,7 @@ class Intake:
 
     def _guarantee(self, mailbox: Mailbox) -> tuple[Mode, Commits]:
         shared = self._shared
-        writer = Writer(producer_settings(shared.settings), self._callbacks(), shared.stats)
+        writer = Writer(shared, producer_settings(shared.settings), self._callbacks())
         if shared.settings.guarantee is Guarantee.AT_LEAST_ONCE:
             return AtLeastOnce(shared, writer), ConsumerCommits(shared)
         commits = TransactionCommits(shared)
@@ -158,7 +158,6 @@ class Intake:
 
 
 def _on_error(error: KafkaError) -> None:
-    """What goes wrong inside a client; it recovers by itself unless the error is fatal."""
+    """What goes wrong inside a client; it logs that, and recovers by itself unless the error is fatal."""
     if error.fatal():
         raise KafkaException(error)
-    _log.warning("Kafka client: %s", error.str())

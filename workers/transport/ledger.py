@@ -89,9 +89,7 @@ class Ledger:
                     position=track.position,
                     committed=track.committed,
                     open_slices=sum(span.is_open for span in track.spans),
-                    oldest_open=None
-                    if (span := track.oldest_open) is None
-                    else now - (span.opened_at or now),
+                    oldest_open=track.oldest_age(now),
                     is_loading=track.note is None,
                 )
                 for partition, track in sorted(self._progress.tracks.items())

@@ -117,7 +117,7 @@ class Poller(threading.Thread):
 
     def _subscribe(self) -> None:
         settings = {**self._client, "on_commit": self._commits.on_commit}
-        self._consumer = make_client(Consumer, settings, _log)
+        self._consumer = make_client(Consumer, settings, self._clock)
         self._commits.start(self._consumer)
         for topic in self._topics:
             self._check(topic)

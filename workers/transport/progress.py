@@ -81,10 +81,11 @@ class Track:
         """The contiguous finished spans from index ``start`` on."""
         return list(takewhile(lambda span: span.is_done, islice(self.spans, start, None)))
 
-    @property
-    def oldest_open(self) -> Span | None:
-        """The first span that is with the agents."""
-        return next((span for span in self.spans if span.is_open), None)
+    def oldest_age(self, now: float) -> float | None:
+        """Seconds since the first of the spans that are with the agents was delivered; None when none is."""
+        return next(
+            (now - span.opened_at for span in self.spans if span.is_open and span.opened_at is not None), None
+        )
 
 
 class Progress:

@@ -3,7 +3,6 @@
 The only file that produces; a writer over raw librdkafka would offer the same methods.
 """
 
-import logging
 from collections import deque
 from collections.abc import Mapping
 from itertools import islice, repeat
@@ -16,9 +15,7 @@ from workers.transport.faults import is_purged
 from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import Commit
 from workers.transport.settings import KafkaValue
-from workers.transport.stats import TransportStats
-
-_log = logging.getLogger(__name__)
+from workers.transport.shared import Shared
 
 _FULL_SECONDS = 0.01
 _MOST_FAILURES = 100
@@ -28,20 +25,21 @@ class Writer:
     """One librdkafka producer, for one thread.
 
     Args:
+        shared: Where outputs are counted.
         settings: What the client is made with.
         callbacks: The client's ``error_cb`` and ``stats_cb``.
-        stats: Where outputs are counted.
 
     Attributes:
         failures: Deliveries that failed for good, the first hundred: why, and where to.
     """
 
     def __init__(
-        self, settings: dict[str, KafkaValue], callbacks: Mapping[str, object], stats: TransportStats
+        self, shared: Shared, settings: Mapping[str, KafkaValue], callbacks: Mapping[str, object]
     ) -> None:
+        self._stats = shared.stats
+        self._clock = shared.clock
         self._settings = settings
         self._callbacks = callbacks
-        self._stats = stats
         self._producer: Producer = None
         self.failures: list[tuple[KafkaError, str]] = []
 
@@ -52,7 +50,7 @@ class Writer:
             Misdeclared: It refuses its settings.
         """
         settings = {**self._settings, **self._callbacks, "on_delivery": self._undelivered}
-        self._producer = make_client(Producer, settings, _log)
+        self._producer = make_client(Producer, settings, self._clock)
 
     def close(self) -> None:
         """Let go of the client; what is not durable is given up."""

@@ -1,5 +1,10 @@
 """A worker process: copies each source topic to another one, with the accidents its plan asks for."""
 
+# ruff: noqa: E402 -- the handler comes before imports that take a second
+from workers.sigterm import leave_quietly_on_sigterm
+
+leave_quietly_on_sigterm()
+
 import asyncio
 import json
 import sys
@@ -23,7 +28,6 @@ from workers.transport import (
     Timeouts,
     TransportSettings,
     install,
-    leave_quietly_on_sigterm,
 )
 
 
@@ -139,7 +143,6 @@ def _holds(each: Slice, place: tuple[int, int] | None) -> bool:
 
 
 def main(text: str) -> None:
-    leave_quietly_on_sigterm()
     plan = Plan.decode(text)
     diary = Diary(plan.events)
     worker: Any = faust.Worker(make_app(plan, diary), loglevel="info")

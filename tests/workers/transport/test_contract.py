@@ -1,5 +1,8 @@
 """What the transport promises on any broker; each test runs on the embedded one and on Apache Kafka."""
 
+from collections import Counter
+from itertools import chain
+
 from tests.workers.transport.cluster import Cluster, eventually
 from tests.workers.transport.conftest import MakePlan
 from tests.workers.transport.records import dealt, first_times, numbers
@@ -33,7 +36,7 @@ def test_a_slow_agent_holds_reading_back_and_sigterm_drains_under_load(
     cluster: Cluster, make_plan: MakePlan
 ) -> None:
     source, target = cluster.topic(), cluster.topic()
-    cluster.fill(source, numbers(0, 1500))
+    cluster.fill(source, numbers(0, 900))
     plan = make_plan(
         cluster, {source: target}, slice_records=10, open_slices=4, seconds_a_slice=0.02, drain_seconds=2.0
     )
@@ -45,13 +48,13 @@ def test_a_slow_agent_holds_reading_back_and_sigterm_drains_under_load(
     assert stats["stalls"] > 0
     assert stats["undrained"] == 0
     copied = cluster.values(target)
-    assert 0 < sum(map(len, copied)) < 1500
+    assert 0 < sum(map(len, copied)) < 900
     assert cluster.offsets(plan.group, source) == [len(values) or -1 for values in copied]
 
     with WorkerProcess(plan) as worker:
-        eventually(lambda: cluster.offsets(plan.group, source) == [500] * 3, what="all committed")
+        eventually(lambda: cluster.offsets(plan.group, source) == [300] * 3, what="all committed")
         assert worker.terminate()[0] == 0
-    assert cluster.values(target) == dealt(numbers(0, 1500))
+    assert cluster.values(target) == dealt(numbers(0, 900))
 
 
 def test_an_agent_that_raises_ends_the_process_and_nothing_is_skipped(
@@ -107,4 +110,4 @@ def test_every_agent_of_every_topic_sees_each_slice(cluster: Cluster, make_plan:
         assert worker.terminate()[0] == 0
         seen = {(event["agent"], *event["partition"], event["first"]) for event in worker.events("slice")}
     assert {place[1:] for place in seen if place[0] == 0} == {place[1:] for place in seen if place[0] == 1}
-    assert sorted(sum(cluster.values(target), [])) == sorted(numbers(0, 1000))
+    assert Counter(chain(*cluster.values(target))) == Counter(numbers(0, 1000))

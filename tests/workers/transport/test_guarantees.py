@@ -24,14 +24,14 @@ class Copy:
 
     def __init__(
         self, cluster: Cluster, make_plan: MakePlan, stack: ExitStack, *, exactly_once: bool, **wishes: object
-    ):
+    ) -> None:
         self.cluster = cluster
         self.exactly_once = exactly_once
         self.source, self.target = cluster.topic(), cluster.topic()
         cluster.fill(self.source, numbers(0, _COUNT))
         self._make_plan = make_plan
         self._stack = stack
-        self._wishes = {"slice_records": 50, "seconds_a_slice": 0.02, "kafka": _QUICK, **wishes}
+        self._wishes = {"slice_records": 50, "seconds_a_slice": 0.05, "kafka": _QUICK, **wishes}
         self._group = self._plan(0).group
 
     def start(self, slot: int, **wishes: object) -> WorkerProcess:
@@ -52,6 +52,8 @@ class Copy:
             return self.cluster.offsets(self._group, self.source) == [_COUNT // 3] * 3
 
         eventually(is_finished, within=60, what=f"all committed of {self._group}")
+        for worker in running:
+            worker.wait_for("begin")
         assert [worker.terminate()[0] for worker in running] == [0] * len(running)
 
     def check(self, *, in_order: bool = True) -> None:
@@ -62,9 +64,7 @@ class Copy:
         elif in_order:
             assert [first_times(values) for values in copied] == dealt(numbers(0, _COUNT))
         else:
-            assert [sorted(first_times(values)) for values in copied] == [
-                sorted(v) for v in dealt(numbers(0, _COUNT))
-            ]
+            assert [set(values) for values in copied] == [set(values) for values in dealt(numbers(0, _COUNT))]
 
 
 @pytest.fixture
@@ -76,14 +76,14 @@ def copies(kafka: Cluster, make_plan: MakePlan) -> Iterator[tuple[Copy, Copy]]:
         )
 
 
-def test_a_worker_is_killed(copies: tuple[Copy, Copy]) -> None:
-    workers = [copy.start(0) for copy in copies]
-    for worker in workers:
-        worker.wait_for("slice", 25)
-        worker.kill()
-    again = [copy.start(0) for copy in copies]
-    for copy, worker in zip(copies, again, strict=True):
-        copy.finish(worker)
+def test_a_worker_is_killed_again_and_again(copies: tuple[Copy, Copy]) -> None:
+    for slices in (8, 17, 25):
+        workers = [copy.start(0) for copy in copies]
+        for worker in workers:
+            worker.wait_for("slice", slices)
+            worker.kill()
+    for copy in copies:
+        copy.finish(copy.start(0))
         copy.check()
 
 
@@ -109,7 +109,7 @@ def test_a_second_worker_joins_and_the_first_leaves(copies: tuple[Copy, Copy]) -
         worker.wait_for("slice", 15)
     second = [copy.start(1) for copy in copies]
     for worker in second:
-        worker.wait_for("slice", 5)
+        worker.wait_for("assigned")
     for worker in first:
         code, seconds = worker.terminate()
         assert (code, seconds < 5) == (0, True)
@@ -128,37 +128,3 @@ def test_the_broker_crashes_and_comes_back(copies: tuple[Copy, Copy], kafka_brok
     for copy, worker in zip(copies, workers, strict=True):
         copy.finish(worker)
         copy.check()
-
-
-def test_an_output_that_can_not_be_delivered_ends_the_process(kafka: Cluster, make_plan: MakePlan) -> None:
-    for exactly_once in (False, True):
-        source, target = kafka.topic(), kafka.topic(config={"max.message.bytes": "50000"})
-        kafka.fill(source, numbers(0, 300))
-        own = {"transactional_id": source} if exactly_once else {}
-        plan = make_plan(kafka, {source: target}, slice_records=10, bloat_at=(1, 50), **own)
-        with WorkerProcess(plan) as worker:
-            assert worker.ended() not in {0, -15}
-            assert "too large" in worker.log.lower()
-        assert kafka.offsets(plan.group, source)[1] <= 50
-        with WorkerProcess(make_plan(kafka, {source: target}, group=plan.group, **own)) as worker:
-            eventually(lambda: kafka.offsets(plan.group, source) == [100] * 3, what="all committed")
-            assert worker.terminate()[0] == 0
-        assert [first_times(values) for values in kafka.values(target)] == dealt(numbers(0, 300))
-
-
-def test_offsets_pass_the_control_markers_at_the_end(kafka: Cluster, make_plan: MakePlan) -> None:
-    for exactly_once in (False, True):
-        source, target = kafka.topic(), kafka.topic()
-        kafka.fill(source, numbers(0, 300), transactional=True)
-        own = {"transactional_id": source} if exactly_once else {}
-        plan = make_plan(kafka, {source: target}, note="an origin", **own)
-        with WorkerProcess(plan) as worker:
-            eventually(lambda: kafka.offsets(plan.group, source) == kafka.ends(source), what="no lag")
-            assert worker.terminate()[0] == 0
-        assert kafka.committed(plan.group, source) == [(101, "an origin")] * 3
-        with WorkerProcess(plan) as worker:
-            worker.wait_for("assigned", 2)
-            assert worker.terminate()[0] == 0
-            metadata = {tuple(each["partition"]): each["metadata"] for each in worker.events("assign")}
-        assert set(metadata.values()) == {"an origin"}
-        assert kafka.values(target) == dealt(numbers(0, 300))

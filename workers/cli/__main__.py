@@ -1,0 +1,5 @@
+"""``python -m workers.cli`` is ``headrace``."""
+
+from workers.cli import main
+
+main()

@@ -1,0 +1,85 @@
+"""The demo's other processes: the worker, and a fresh one for the parity check."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from features.errors import Unavailable
+from workers.brokers.ports import free_port
+
+_READY_PATIENCE = 120.0
+_LEAVE_PATIENCE = 20.0
+
+
+def headrace(*arguments: str) -> list[str]:
+    """The command line of a ``headrace`` in this environment."""
+    return [sys.executable, "-m", "workers.cli", *arguments]
+
+
+class WorkerProcess:
+    """``headrace worker``, from ready to SIGTERM.
+
+    Args:
+        pipeline: Its reference.
+        flags: Further flags.
+    """
+
+    def __init__(self, pipeline: str, *flags: str) -> None:
+        self._pipeline, self._flags = pipeline, flags
+
+    def __enter__(self) -> Self:
+        """Start it, and return when it is ready."""
+        port = free_port()
+        self._log = tempfile.NamedTemporaryFile(prefix="headrace-worker-", suffix=".log")
+        command = headrace("worker", self._pipeline, "--admin-port", str(port), *self._flags)
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own
+        deadline = time.monotonic() + _READY_PATIENCE
+        while not _is_ready(port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__(None, None, None)
+                raise Unavailable(f"the worker did not get ready: {self._last_words()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_LEAVE_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def check(self) -> None:
+        """Raise `Unavailable` if it has ended."""
+        if self._process.poll() is not None:
+            raise Unavailable(f"the worker has ended with {self._process.returncode}: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        return Path(self._log.name).read_text(errors="replace")[-2000:]
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def parity_report(pipeline: str, bootstrap: str) -> dict[str, Any]:
+    """What ``headrace parity`` says, in a process that has seen nothing but the topics."""
+    command = headrace("parity", pipeline, "--bootstrap", bootstrap, "--json")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    if not done.stdout:
+        raise Unavailable(f"headrace parity failed: {done.stderr[-2000:]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report

@@ -30,7 +30,7 @@ from models.manifest import Input, Manifest, Output, Sample, Stamp, columns_of
 from models.microbatch import BatchRule
 from models.model import Model
 from models.onnx_runtime import OnnxRuntime
-from models.tensor import ROWS, Tensor
+from models.tensor import ROWS, Array, Tensor
 from models.vocabulary import Vocabulary
 
 _FLOATS = ("float16", "float32", "float64")
@@ -74,8 +74,15 @@ def foreign_manifest(model: bytes, engine: Engine, wiring: Wiring, stamp: Stamp)
         columns=columns_of(engine),
         vocabularies={name: vocabulary.ids for name, vocabulary in wiring.vocabularies.items()},
     )
+    block, ids = probes(manifest)
+    block, ids = block[:_SAMPLE_ROWS], ids[:_SAMPLE_ROWS]
     loaded = Model(manifest, Binding(manifest, engine), runtime, BatchRule().buckets)
-    return msgspec.structs.replace(manifest, sample=_sample(loaded))
+    given = loaded.predict(block, ids)
+    return msgspec.structs.replace(
+        manifest,
+        outputs=tuple(_sized(output, given[output.published]) for output in manifest.outputs),
+        sample=Sample.of(block, ids, given),
+    )
 
 
 def _input(tensor: Tensor, engine: Engine, wiring: Wiring) -> Input:
@@ -176,7 +183,8 @@ def _bare(name: str) -> str:
     return re.sub(r"\[\d+\]$", "", name)
 
 
-def _sample(model: Model) -> Sample:
-    block, ids = probes(model.manifest)
-    block, ids = block[:_SAMPLE_ROWS], ids[:_SAMPLE_ROWS]
-    return Sample.of(block, ids, model.predict(block, ids))
+def _sized(output: Output, values: Array) -> Output:
+    """With the width that it turned out to have, where the file leaves it open."""
+    if len(output.shape) == 1 or isinstance(output.shape[1], int) or output.column is not None:
+        return output
+    return msgspec.structs.replace(output, shape=(ROWS, 1 if values.ndim == 1 else values.shape[1]))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,13 +37,19 @@ class Host:
         """While ``headrace publish`` writes these events; ends when all are durable."""
         file, log = self._folder / "events.parquet", self._folder / "publish.log"
         pq.write_table(events, file)
-        command = [_HEADRACE, "publish", "flights", "--from", file, "--rate", str(rate), *self._at]
+        command = [_HEADRACE, "publish", "flights", "--from", str(file), "--rate", str(rate), *self._at]
         with log.open("w") as said, subprocess.Popen(command, stdout=said, stderr=said) as publisher:
             try:
                 yield publisher
                 assert publisher.wait(_PATIENCE) == 0, log.read_text()
             finally:
                 publisher.kill()
+
+    def run_page(self, page: Path) -> None:
+        """The Python of a page of the documentation, as a reader would."""
+        (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        code = block.replace("127.0.0.1:9092", self._bootstrap)
+        assert run([sys.executable, "-c", code]).stdout.startswith("{'late': "), code
 
     def parity(self) -> str:
         """What ``headrace parity`` says; it fails unless all rows are there and equal."""

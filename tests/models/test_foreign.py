@@ -192,3 +192,12 @@ def test_doubles_are_fed_doubles() -> None:
     assert declared.inputs[0].dtype == "float64"
     block, _ = shop.rows(30)
     np.testing.assert_array_equal(predict(single(DOUBLE, "N", 3), declared)["y"], block)
+
+
+@pytest.mark.parametrize(("width", "shape"), [(3, ("rows", 3)), (1, ("rows", 1))])
+def test_a_width_that_the_file_leaves_open_is_the_one_that_comes_out(
+    width: int, shape: tuple[str | int, ...]
+) -> None:
+    columns = shop.FLOATS[:width]
+    file = single(FLOAT, "N", width, output=("N", None))
+    assert adopted(file, inputs={"x": columns}).outputs[0].shape == shape

@@ -52,6 +52,7 @@ def test_a_prediction_reads_back_as_what_was_predicted(data: list[Any]) -> None:
         assert encoded.event_times[i] == str(i - 5).encode()
         prediction = msgspec.json.decode(encoded.values[i], type=Prediction)
         risk, parts = prediction.outputs["risk"], prediction.outputs["parts"]
+        assert isinstance(risk, float)
         assert np.float32(risk) == numbers[i, 0]
         assert np.array_equal(np.array(parts, np.float32), numbers[i, 1:])
         assert msgspec.structs.replace(prediction, outputs={}) == Prediction(

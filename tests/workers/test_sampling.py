@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,7 +8,7 @@ from features.errors import Misdeclared
 from pipelines import catalog
 from workers.sampling import Sample, infer_fields, infer_key, infer_time, read_sample, write_pipeline
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": f"e{i}", "card": {"id": f"c{i % 4}", "limit": 10.5}, "amount": i if i % 2 else i + 0.5, "ok": True,
      "at": f"2024-01-01T00:00:{i:02d}Z", "note": None if i % 3 else "x", "tags": ["a"], "mixed": i if i % 2 else "x"}
     for i in range(40)
@@ -32,7 +33,7 @@ def test_fields_types_time_and_key_are_inferred() -> None:
 
 
 def test_the_kafka_key_tells_the_partition_key() -> None:
-    sample = Sample(rows=ROWS, keys=[row["id"].encode() for row in ROWS])  # type: ignore[attr-defined]
+    sample = Sample(rows=ROWS, keys=[row["id"].encode() for row in ROWS])
     fields = infer_fields(sample)
     assert infer_key(sample, fields, infer_time(sample, fields)[0]).name == "id"
 

@@ -41,7 +41,7 @@ _CONSUMER: dict[str, KafkaValue] = {
     "fetch.queue.backoff.ms": 5,  # of 1 s: how long a partition waits after its queue was full
     "fetch.error.backoff.ms": 100,
     "max.partition.fetch.bytes": 256 << 10,  # of 1 MiB: with small records a large fetch starves the others
-    "queued.max.messages.kbytes": 16 << 10,  # per partition
+    "queued.max.messages.kbytes": 32 << 10,  # per partition
 }
 _CLASSIC: dict[str, KafkaValue] = {
     "partition.assignment.strategy": "cooperative-sticky",

@@ -117,11 +117,9 @@ class Cluster:
         (deleted,) = self._admin.delete_records([TopicPartition(topic, number, offset)]).values()
         deleted.result(PATIENCE)
 
-    def ends(self, topic: str, partitions: int = 3) -> list[int]:
-        """The offset after the last stable record of each partition."""
-        consumer = Consumer(
-            {**self._client, "group.id": f"ends-{uuid4().hex}", "isolation.level": "read_committed"}
-        )
+    def ends(self, topic: str, partitions: int = 3, isolation: str = "read_committed") -> list[int]:
+        """The offset after the last stable record of each partition; with "read_uncommitted" after the last one."""
+        consumer = Consumer({**self._client, "group.id": f"ends-{uuid4().hex}", "isolation.level": isolation})
         ends = [
             consumer.get_watermark_offsets(TopicPartition(topic, n), PATIENCE)[1] for n in range(partitions)
         ]

@@ -77,7 +77,7 @@ def copies(kafka: Cluster, make_plan: MakePlan) -> Iterator[tuple[Copy, Copy]]:
 
 
 def test_a_worker_is_killed_again_and_again(copies: tuple[Copy, Copy]) -> None:
-    for slices in (8, 17, 25):
+    for slices in (10, 25):
         workers = [copy.start(0) for copy in copies]
         for worker in workers:
             worker.wait_for("slice", slices)

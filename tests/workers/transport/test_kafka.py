@@ -107,7 +107,11 @@ def test_a_rebalance_cancels_the_loading_of_what_leaves_and_loads_the_rest_again
 def test_the_new_group_protocol_works_by_configuration(kafka: Cluster, make_plan: MakePlan) -> None:
     source, target = kafka.topic(), kafka.topic()
     kafka.fill(source, numbers(0, 3000))
-    wishes = {"slice_records": 20, "seconds_a_slice": 0.03, "kafka": {"group.protocol": "consumer"}}
+    wishes = {
+        "slice_records": 20,
+        "seconds_a_slice": 0.03,
+        "kafka": {"group.protocol": "consumer", "producer.transaction.timeout.ms": 2_000},
+    }
     first = make_plan(kafka, {source: target}, transactional_id=f"{source}-0", **wishes)
     second = make_plan(kafka, {source: target}, group=first.group, transactional_id=f"{source}-1", **wishes)
     with WorkerProcess(first) as one:
@@ -117,6 +121,10 @@ def test_the_new_group_protocol_works_by_configuration(kafka: Cluster, make_plan
             one.kill()
             eventually(lambda: kafka.offsets(first.group, source) == [1000] * 3, what="all committed")
             assert two.terminate()[0] == 0
+    # What the killed worker left open hides later records until it times out.
+    eventually(
+        lambda: kafka.ends(target) == kafka.ends(target, isolation="read_uncommitted"), what="all visible"
+    )
     assert kafka.values(target) == dealt(numbers(0, 3000))
 
 

@@ -44,7 +44,7 @@ def read_events(path: Path | str) -> pa.Table:
 
 def partitions(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The table's partitions, each in offset order; one, 0, where it names none."""
-    if "partition" not in table.schema.names:
+    if "partition" not in table.schema.names or not len(table):
         yield 0, table
         return
     for number in sorted(pc.unique(table["partition"]).to_pylist()):

@@ -65,6 +65,27 @@ def records_of(table: pa.Table) -> Records:
     )
 
 
+def as_recorded(events: pa.Table) -> pa.Table:
+    """Events that were never in Kafka (``key, value, time``) as an archive of one partition, in their order.
+
+    They carry no Kafka timestamp, so none of them is too far ahead of one. What is recorded or typed
+    already stays as it is.
+    """
+    if set(events.schema.names) != {"key", "value", "time"}:
+        return events
+    n = len(events)
+    return pa.table(
+        {
+            "partition": np.zeros(n, np.int32),
+            "offset": np.arange(n),
+            "timestamp": pa.nulls(n, pa.int64()),
+            "key": events["key"],
+            "value": events["value"],
+        },
+        schema=ARCHIVE,
+    )
+
+
 def to_archive(partition: int, records: RawRecords) -> pa.Table:
     """Raw records as a table."""
     return pa.table(

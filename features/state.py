@@ -131,7 +131,7 @@ class KeyedState:
         """Every event may be a new key that fills its rings: no kernel ever runs out."""
         used = int(self._counters[USED_SLOTS // 8]) * self._slot_words
         heads = _with_room(self._heads, used, used + n * self._slot_words)
-        keys = n + int((refs & 0xFFFFFF).sum()) // 8
+        keys = n + int((np.maximum(refs, 0) & 0xFFFFFF).sum()) // 8
         table = 8 * (self.keys + n) + 32 * 256
         used = int(self._free[0])
         arena = _with_room(self._arena, used, used + keys + table + n * self.tables.words_per_event)
@@ -142,19 +142,18 @@ class KeyedState:
 
 def _reserve(words: int) -> Int64s:
     """At least ``words`` zeroed words, and as much address space behind them as can be had."""
-    size = max(words, _RESERVED // 8)
-    while size > 2 * words:
+    for size in (max(2 * words, _RESERVED // 8), 4 * words, 2 * words):
         try:
             return np.zeros(size, np.int64)
         except MemoryError:  # address space is limited here: grow by copying
-            size //= 4
-    return np.zeros(2 * words, np.int64)
+            continue
+    return np.zeros(words, np.int64)
 
 
 def _with_room(array: Int64s, used: int, needed: int) -> Int64s:
     """The array if it has ``needed`` words, else a larger one with its first ``used`` words."""
     if len(array) >= needed:
         return array
-    larger = _reserve(2 * needed)
+    larger = _reserve(needed)
     larger[:used] = array[:used]
     return larger

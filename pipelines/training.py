@@ -2,12 +2,10 @@
 
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 
-from features.archive import is_raw, to_archive
+from features.archive import as_recorded
 from features.errors import Misdeclared
-from features.records import Records
 from models.manifest import Stamp
 from models.registry import ModelRef, Registry
 from models.training.plan import Progress
@@ -58,23 +56,10 @@ def train_pipeline(  # noqa: PLR0913 - what to do, with what, and what to say of
         progress("replay", folded, len(table))
 
     trained = train(
-        replay(pipeline, recorded(table), count),
+        replay(pipeline, as_recorded(table), count),
         pipeline.engine,
         pipeline.training,
         Stamp(name=pipeline.model, created=created, revision=revision),
         progress,
     )
     return registry.register(trained.model, trained.manifest)
-
-
-def recorded(table: pa.Table) -> pa.Table:
-    """Example events as raw records of one partition in the order given; recorded events as they are."""
-    if is_raw(table.schema) or not {"key", "value", "time"} >= set(table.schema.names):
-        return table
-    records = Records(
-        values=table["value"].to_pylist(),
-        keys=table["key"].to_pylist(),
-        offsets=np.arange(len(table)),
-        timestamps=table["time"].to_numpy(),
-    )
-    return to_archive(0, records)

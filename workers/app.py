@@ -25,6 +25,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
+from workers.brokers.ports import free_port
 from workers.health import Checks, as_json
 from workers.settings import Settings, load_settings
 from workers.telemetry import WorkerCollector
@@ -52,7 +53,7 @@ def worker_app(pipeline: Pipeline | str, settings: Settings | None = None) -> fa
         datadir=Path(tempfile.gettempdir(), "headrace"),  # Faust makes it, for tables; ours stay empty
         topic_disable_leader=True,
         web_bind=settings.admin_host,
-        web_port=settings.admin_port,
+        web_port=settings.admin_port or free_port(),
         web_in_thread=False,
         stream_wait_empty=False,
     )

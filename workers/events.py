@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.archive import ARCHIVE, is_raw, read_events
+from features.archive import as_recorded, is_raw, read_events
 from features.codecs.arrow import ArrowCodec
 from features.decode import RecordDecoder, columns_of
 from features.errors import Misdeclared
@@ -23,7 +23,7 @@ from workers.publisher import RECORDS
 def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
     """Recorded events of a Parquet file or folder, or of a file of JSON lines, for replay."""
     if source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}:
-        return as_archive(_json_lines(pipeline, source))
+        return as_recorded(_json_lines(pipeline, source))
     return read_events(source)
 
 
@@ -38,21 +38,6 @@ def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
         times = table["timestamp"].fill_null(0)
         return pa.table({"key": table["key"], "value": table["value"], "time": times})
     return _typed(pipeline, table)
-
-
-def as_archive(records: pa.Table) -> pa.Table:
-    """Records that were never in Kafka as an archive of one partition; they carry no timestamp."""
-    n = len(records)
-    return pa.table(
-        {
-            "partition": np.zeros(n, np.int32),
-            "offset": np.arange(n),
-            "timestamp": np.full(n, NO_TIMESTAMP),
-            "key": records["key"],
-            "value": records["value"],
-        },
-        schema=ARCHIVE,
-    )
 
 
 def _json_lines(pipeline: Pipeline, source: Path) -> pa.Table:

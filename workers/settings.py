@@ -27,6 +27,10 @@ _KAFKA_PREFIX = "HEADRACE_KAFKA_"
 _SECRETS = ("password", "secret", "token", "ssl.key.pem", "oauthbearer.config", "jaas")
 
 
+_OTHERS = {"settings", "kernel_cache", "pipeline", "require_kafka"}
+"""What else is read from ``HEADRACE_*``: by this module, the kernels, `workers.faust_app` and the tests."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set, with its default and meaning."""
 
@@ -150,7 +154,7 @@ def load_settings(flags: Mapping[str, Any]) -> Settings:
     if file is not None and not file.exists():
         raise Misdeclared(f"HEADRACE_SETTINGS names {str(file)!r}, which is not there")
     for name in os.environ:
-        known = name.removeprefix(PREFIX).lower() in {*Settings.model_fields, "settings", "kernel_cache"}
+        known = name.removeprefix(PREFIX).lower() in {*Settings.model_fields, *_OTHERS}
         if name.startswith(PREFIX) and not name.startswith(_KAFKA_PREFIX) and not known:
             fields = [PREFIX + field.upper() for field in Settings.model_fields]
             raise Misdeclared(f"There is no setting {name}; {did_you_mean(name, fields)}")

@@ -106,9 +106,6 @@ class Proofs:
             f"{counted}; the worker {'is the same process' if is_same else 'gave up and was started again'}"
         )
 
-    def predictions_rest_on_the_rows_that_replay_computes(self) -> str:
-        return self.host.parity()
-
     def the_page_does_what_it_says(self) -> str:
         self.host.run_page(ROOT / "docs" / "local-stack.md")
         return self.host.every_scored_event_gets_its_prediction(2 * _EVENTS + 1)
@@ -128,7 +125,18 @@ class Proofs:
         assert code == 0, f"exit code {code}"
         return f"exit code 0 after {seconds:.1f} s"
 
-    def down_leaves_nothing(self) -> str:
+    def down_keeps_topics_and_progress(self) -> str:
+        before = self._events()
+        self.stack.compose("--profile", "demo", "down")
+        self.stack.compose("up", "--wait", "--wait-timeout", str(_PATIENCE))
+        with self.host.publishing(example_events().slice(2 * _EVENTS, _RATE), _RATE):
+            pass
+        return self.host.every_scored_event_gets_its_prediction(before + _RATE)
+
+    def predictions_rest_on_the_rows_that_replay_computes(self) -> str:
+        return self.host.parity()
+
+    def down_with_volumes_leaves_nothing(self) -> str:
         self.stack.down()
         label = f"label=com.docker.compose.project={self.stack.project}"
         left = [run(["docker", *kind, "--quiet", "--filter", label]).stdout.split() for kind in _KINDS]

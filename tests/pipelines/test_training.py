@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from features.archive import is_raw
+from features.archive import as_recorded, is_raw
 from features.errors import Misdeclared
 from models.loading import load_model
 from models.microbatch import BatchRule
@@ -17,7 +17,7 @@ from models.training.plan import TrainingPlan
 from pipelines.datasets import nycflights13
 from pipelines.flights import pipeline
 from pipelines.pipeline import Pipeline
-from pipelines.training import recorded, train_pipeline
+from pipelines.training import train_pipeline
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SHIPPED = Path(__file__).parents[2] / "registry"
@@ -58,12 +58,12 @@ def test_recorded_events_become_a_version_that_loads_and_equal_events_the_same_o
 
 def test_example_events_are_raw_records_in_their_order() -> None:
     example = nycflights13.records(january().slice(0, 100))
-    table = recorded(example)
+    table = as_recorded(example)
     assert is_raw(table.schema)
     assert table["value"].to_pylist() == example["value"].to_pylist()
     np.testing.assert_array_equal(table["offset"], np.arange(100))
-    assert recorded(table) is table
-    assert recorded(january()) is january()
+    assert as_recorded(table) is table
+    assert as_recorded(january()) is january()
 
 
 def test_a_pipeline_without_a_plan_is_refused(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from features.archive import as_recorded
 from features.errors import Misdeclared
 from features.replay import Replay
 from pipelines.pipeline import Pipeline
 from pipelines.replay import replay, rows_of
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
-from workers.events import as_archive, recorded
+from workers.events import recorded
 from workers.log import LogReader
 from workers.settings import Settings
 
@@ -33,7 +34,7 @@ def command(
 ) -> None:
     """Compute the rows of PIPELINE's scored events from recorded ones, with labels, for training."""
     if example and pipeline.example is not None:
-        rows = _of_table(pipeline, as_archive(pipeline.example()))
+        rows = _of_table(pipeline, as_recorded(pipeline.example()))
     elif example:
         raise Misdeclared(f"Pipeline {pipeline.name!r} has no example events; give --from FILE")
     elif source is not None:

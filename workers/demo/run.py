@@ -16,8 +16,8 @@ from models.registry import ModelRef, Registry
 from pipelines import catalog
 from workers.brokers import EmbeddedBroker
 from workers.demo.monitor import Monitor
-from workers.demo.processes import WorkerProcess, parity_report
 from workers.demo.view import View
+from workers.processes import WorkerProcess, parity_report
 from workers.publisher import FlatOut, Pace, Publisher, Rate
 from workers.settings import Settings
 from workers.topics import Topics, topic_specs

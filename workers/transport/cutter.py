@@ -10,19 +10,25 @@ from numpy.typing import NDArray
 from workers.transport.partitions import Partition
 
 
-def runs(messages: Sequence[Message]) -> dict[Partition, list[Message]]:
-    """The messages of each partition, in the order in which they came."""
+def runs(messages: list[Message], *, one_topic: bool) -> dict[Partition, list[Message]]:
+    """The messages of each partition, in the order in which they came.
+
+    Args:
+        messages: At least one.
+        one_topic: True when all are of the same topic, which then need not be looked at.
+    """
     numbers = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
-    topics = list(map(Message.topic, messages))
     changes = numbers[1:] != numbers[:-1]
-    if topics.count(topics[0]) != len(topics):
+    if not one_topic:
+        topics = list(map(Message.topic, messages))
         names = {name: index for index, name in enumerate(dict.fromkeys(topics))}
         indices = np.fromiter(map(names.__getitem__, topics), np.int32, len(topics))
         changes |= indices[1:] != indices[:-1]
     bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
     found: dict[Partition, list[Message]] = {}
     for start, end in pairwise(bounds):
-        found.setdefault(Partition(topics[start], int(numbers[start])), []).extend(messages[start:end])
+        partition = Partition(messages[start].topic(), int(numbers[start]))
+        found.setdefault(partition, []).extend(messages[start:end])
     return found
 
 

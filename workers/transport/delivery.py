@@ -74,7 +74,8 @@ class Delivery(threading.Thread):
             while self._step():
                 pass
         except BaseException as error:  # noqa: BLE001 -- whatever ends a thread ends the process
-            self._on_failure(error)
+            if not self._ledger.is_stopping:  # else nothing depends on it any more
+                self._on_failure(error)
 
     def _step(self) -> bool:
         self.stepped_at = now = self._clock()

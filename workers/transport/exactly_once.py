@@ -149,8 +149,9 @@ class ExactlyOnce:
             except KafkaException as error:
                 if not error.args[0].retriable():
                     raise
-                if self._ledger.wait(lambda: False, attempts.failed(error, self._clock())):
-                    raise Unavailable(f"{what}: given up, the process is ending") from error
+                delay = attempts.failed(error, self._clock())
+                if self._ledger.wait(lambda: self._ledger.is_stopping, delay):
+                    raise Unavailable(f"{what}: given up, the worker is ending") from error
 
 
 def generation(group: bytes) -> int:

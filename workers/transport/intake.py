@@ -1,6 +1,7 @@
 """The transport without Faust: its threads, put together, started and ended."""
 
 import asyncio
+import gc
 import logging
 import sys
 import time
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 # librdkafka's Python client takes the GIL once per delivered record; with the default of 5 ms a busy Python thread
 # makes a thousand delivery reports last seconds.
 _SWITCH_SECONDS = 0.0005
+# A fetch makes thousands of short-lived objects that the garbage collector would look at again and again.
+_GARBAGE_THRESHOLD = 50_000
 
 
 class _BrokerStatistics(msgspec.Struct):
@@ -93,6 +96,7 @@ class Intake:
             crash: Ends the process through the event loop; called from any thread.
         """
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
+        gc.set_threshold(max(gc.get_threshold()[0], _GARBAGE_THRESHOLD), *gc.get_threshold()[1:])
         shared = self._shared
         mailbox = Mailbox(shared.ledger, shared.clock)
         watchdog = Watchdog(shared, crash)

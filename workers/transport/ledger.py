@@ -46,6 +46,11 @@ class Ledger:
         limits: When reading has to wait.
         clock: Seconds, monotonic.
         stats: Where dropped slices and delivery times are counted.
+
+    Attributes:
+        failure: Why the process has to end; None while all is well.
+        group: The consumer's group metadata as the poller read it last; None before.
+        is_stopping: True once the poller has ended in good order: nothing will come any more.
     """
 
     def __init__(self, limits: Limits, clock: Clock, stats: TransportStats) -> None:
@@ -56,10 +61,10 @@ class Ledger:
         self._changed = threading.Condition()
         self._releasing: set[Partition] = set()
         self._hurries = 0
-        self._stopping = False
         self._abandoned = False
         self.failure: BaseException | None = None
         self.group: bytes | None = None
+        self.is_stopping = False
 
     # -- anyone -----------------------------------------------------------------------------------------------
 
@@ -224,7 +229,7 @@ class Ledger:
         def is_due() -> bool:
             return bool(
                 self._releasing
-                or self._stopping
+                or self.is_stopping
                 or (self._hurries and is_pending)
                 or (takes_more and self._progress.has_fresh())
             )
@@ -234,8 +239,8 @@ class Ledger:
             return Work(
                 spans=self._progress.take_fresh() if takes_more and not self._releasing else [],
                 releasing=frozenset(self._releasing),
-                hurry=bool(self._hurries) or self._stopping or self._is_filling_up(),
-                stopping=self._stopping,
+                hurry=bool(self._hurries) or self.is_stopping or self._is_filling_up(),
+                stopping=self.is_stopping,
             )
 
     def _is_filling_up(self) -> bool:
@@ -282,5 +287,5 @@ class Ledger:
     def stop(self) -> None:
         """The delivery thread may end once it has nothing left to do."""
         with self._changed:
-            self._stopping = True
+            self.is_stopping = True
             self._changed.notify_all()

@@ -30,8 +30,8 @@ _ROOM_SECONDS = 0.1  # how long to wait unpolled before pausing: a pause throws 
 _POLL_SECONDS = 0.05
 _PAUSED_POLL_SECONDS = 0.005
 _STALL_SECONDS = 0.02
-_SLICES_A_FETCH = 4
-_LOOK_UP_SECONDS = 10.0
+_SLICES_A_FETCH = 2
+_LOOK_UP_SECONDS = 2.0
 
 
 class Agents(Protocol):
@@ -179,18 +179,20 @@ class Poller(threading.Thread):
         self._assignments.revoked_now.clear()
         first = self._consumer.poll(seconds)
         if first is not None:
-            most = self._settings.slice_records * _SLICES_A_FETCH
-            self._dispatch([first, *self._consumer.consume(most, 0)])
+            messages = self._consumer.consume(self._settings.slice_records * _SLICES_A_FETCH, 0)
+            messages.insert(0, first)
+            self._dispatch(messages)
 
     def _dispatch(self, messages: list[Message]) -> None:
         self._stats.answered_at = self._clock()
-        records = list(filterfalse(Message.error, messages))
+        events = list(filter(Message.error, messages))
+        records = list(filterfalse(Message.error, messages)) if events else messages
         delivered: Delivered = []
         if records:
-            for partition, run in runs(records).items():
+            for partition, run in runs(records, one_topic=len(self._topics) == 1).items():
                 delivered += self._cut(partition, run)
         self._assignments.dispatch(delivered)
-        for event in filter(Message.error, messages):
+        for event in events:
             self._note(event)
 
     def _cut(self, partition: Partition, messages: list[Message]) -> Delivered:

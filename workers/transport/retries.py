@@ -37,6 +37,7 @@ class Attempts:
         self._what = what
         self._failures = 0
         self._since = 0.0
+        self._last = 0.0
 
     def succeeded(self) -> None:
         """The call came through: the next failure is a first one."""
@@ -48,11 +49,13 @@ class Attempts:
         Raises:
             Unavailable: The deadline is over.
         """
-        if not self._failures:
-            self._since = now
+        deadline = self._policy.deadline.total_seconds()
+        if not self._failures or now - self._last > deadline:  # nobody has tried for so long
+            self._failures, self._since = 0, now
         self._failures += 1
+        self._last = now
         past = now - self._since
-        if past >= self._policy.deadline.total_seconds():
+        if past >= deadline:
             raise Unavailable(f"{self._what}: failed {self._failures} times in {past:.0f} s, last: {error}")
         longest = self._policy.first.total_seconds() * 2.0 ** min(self._failures - 1, 30)
         return random.uniform(0.5, 1.0) * min(longest, self._policy.longest.total_seconds())

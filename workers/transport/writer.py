@@ -52,10 +52,6 @@ class Writer:
         settings = {**self._settings, **self._callbacks, "on_delivery": self._undelivered}
         self._producer = make_client(Producer, settings, self._clock)
 
-    def close(self) -> None:
-        """Let go of the client; what is not durable is given up."""
-        self._producer = None
-
     @property
     def outstanding(self) -> int:
         """How many records are not known to be durable or failed; zero says that all are."""

@@ -30,6 +30,12 @@ def test_a_success_begins_anew() -> None:
     assert attempts.failed("second", now=1000.0) <= 1.0
 
 
+def test_failures_far_apart_do_not_follow_each_other() -> None:
+    attempts = Attempts(POLICY, "a call")
+    attempts.failed("first", now=0.0)
+    assert attempts.failed("second", now=1000.0) <= 1.0
+
+
 def test_a_policy_that_never_gives_up_in_time_is_refused() -> None:
     with pytest.raises(Misdeclared, match="needed: 0 < first <= longest <= deadline"):
         Retries(first=timedelta(seconds=3), longest=timedelta(seconds=2))

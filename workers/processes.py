@@ -1,4 +1,4 @@
-"""The demo's other processes: the worker, and a fresh one for the parity check."""
+"""Other processes of this machine: a worker, and a fresh one for the parity check."""
 
 import json
 import subprocess
@@ -19,8 +19,8 @@ _LEAVE_PATIENCE = 20.0
 
 
 def headrace(*arguments: str) -> list[str]:
-    """The command line of a ``headrace`` in this environment."""
-    return [sys.executable, "-m", "workers.cli", *arguments]
+    """The command line of a ``headrace`` in this environment, whatever the working folder holds."""
+    return [str(Path(sys.executable).with_name("headrace")), *arguments]
 
 
 class WorkerProcess:
@@ -29,14 +29,20 @@ class WorkerProcess:
     Args:
         pipeline: Its reference.
         flags: Further flags.
+
+    Attributes:
+        port: Of its pages, on 127.0.0.1.
+        exit_code: Once it has ended.
     """
 
     def __init__(self, pipeline: str, *flags: str) -> None:
         self._pipeline, self._flags = pipeline, flags
+        self.port = 0
+        self.exit_code: int | None = None
 
     def __enter__(self) -> Self:
         """Start it, and return when it is ready."""
-        port = free_port()
+        self.port = port = free_port()
         self._log = tempfile.NamedTemporaryFile(prefix="headrace-worker-", suffix=".log")
         command = headrace("worker", self._pipeline, "--admin-port", str(port), *self._flags)
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own
@@ -44,7 +50,7 @@ class WorkerProcess:
         while not _is_ready(port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__(None, None, None)
-                raise Unavailable(f"the worker did not get ready: {self._last_words()}")
+                raise Unavailable(f"the worker did not get ready: {self.last_words()}")
             time.sleep(0.1)
         return self
 
@@ -53,17 +59,23 @@ class WorkerProcess:
     ) -> None:
         self._process.terminate()
         try:
-            self._process.wait(_LEAVE_PATIENCE)
+            self.exit_code = self._process.wait(_LEAVE_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self.exit_code = self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def check(self) -> None:
         """Raise `Unavailable` if it has ended."""
         if self._process.poll() is not None:
-            raise Unavailable(f"the worker has ended with {self._process.returncode}: {self._last_words()}")
+            raise Unavailable(f"the worker has ended with {self._process.returncode}: {self.last_words()}")
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The end of its log."""
         return Path(self._log.name).read_text(errors="replace")[-2000:]
 
 

@@ -1,0 +1,63 @@
+"""A contender's process: started, watched, measured, ended."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.contender import ROOT
+from features.errors import Unavailable
+
+_LEAVE_SECONDS = 20.0
+_TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+
+
+class Process:
+    """A process from the ``with`` block's begin to SIGTERM at its end.
+
+    Args:
+        command: What to run.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+
+    def __enter__(self) -> Self:
+        self._log = tempfile.NamedTemporaryFile(prefix="headrace-bench-", suffix=".log")
+        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=self._log, stderr=self._log)  # noqa: S603 - our own
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads so far."""
+        return cpu_seconds(self._process.pid)
+
+    def check(self) -> None:
+        """Raise `Unavailable`, with what it said last, if it has ended."""
+        if self._process.poll() is not None:
+            raise self.failed(f"ended with {self._process.returncode}")
+
+    def failed(self, what: str) -> Unavailable:
+        """It did not do as it should, with what it said last."""
+        last_words = Path(self._log.name).read_text(errors="replace")[-3000:]
+        return Unavailable(f"{' '.join(self._command[:4])} {what}; its last words: {last_words or 'none'}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process, all its threads together, in steps of the kernel's tick (10 ms)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _TICK_SECONDS

@@ -1,0 +1,165 @@
+"""The whole benchmark, step by step."""
+
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from rich.console import Console
+
+from benchmarks import model
+from benchmarks.cluster import Cluster
+from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, Contender
+from benchmarks.contenders.task import Task
+from benchmarks.events import USERS, payments
+from benchmarks.latency import Payments, Sender, latency_runs
+from benchmarks.payments import PARTITIONS, pipeline
+from benchmarks.process import cpu_seconds
+from benchmarks.report import (
+    BenchReport,
+    LatencyRun,
+    Settings,
+    ThroughputRun,
+    latencies,
+    medians,
+    now,
+    ratios,
+    this_machine,
+    versions,
+)
+from benchmarks.throughput import Race
+from workers.brokers import KafkaBroker
+from workers.brokers.ports import free_port
+from workers.publisher import FlatOut, Publisher
+
+RATES = (200, 1000)
+
+_RACERS = (HANDWRITTEN, AT_LEAST_ONCE, EXACTLY_ONCE, STOCK_FAUST)
+_TIMED = (BARE, AT_LEAST_ONCE, EXACTLY_ONCE)
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """One run of everything on one broker.
+
+    Args:
+        settings: In which form.
+        console: Where people look.
+    """
+
+    settings: Settings
+    console: Console
+    _runs: list[ThroughputRun] = field(default_factory=list)
+    _latency_runs: list[LatencyRun] = field(default_factory=list)
+
+    def run(self) -> BenchReport:
+        """Measure; raises `WrongAnswers` when a contender's predictions are not right."""
+        began, machine = time.monotonic(), this_machine()
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder, KafkaBroker() as broker:
+            cluster = Cluster(broker.bootstrap)
+            cluster.create()
+            task = _Tasks(cluster, Path(folder), model.register(pipeline, Path(folder)))
+            self.console.print(
+                f"Kafka at {broker.bootstrap}; making up {self.settings.events:,} payments ..."
+            )
+            events = payments(self.settings.events)
+            if self.settings.repetitions:
+                Publisher(cluster.clients, pipeline.source.topic).publish(events, FlatOut())
+                pid = broker._leash.pid or 0  # noqa: SLF001 - whose CPU counts beside the contender's
+                self._race(
+                    Race(
+                        cluster=cluster,
+                        sources=cluster.ends(pipeline.source.topic),
+                        broker_cpu=lambda: cpu_seconds(pid),
+                    ),
+                    task,
+                )
+            pairs = list(zip(events["key"].to_pylist(), events["value"].to_pylist(), strict=True))
+            self._time(cluster, task, pairs)
+        ratio, cpu_ratio = ratios(self._runs)
+        return BenchReport(
+            command=f"python -m benchmarks {shlex.join(sys.argv[1:])}".rstrip(),
+            date=now(),
+            seconds=time.monotonic() - began,
+            settings=self.settings,
+            machine=machine,
+            versions=versions(),
+            ratio=ratio,
+            cpu_ratio=cpu_ratio,
+            throughput=medians(self._runs),
+            latency_ms=latencies(self._latency_runs),
+            runs=self._runs,
+            latency_runs=self._latency_runs,
+        )
+
+    def _race(self, race: Race, task: "_Tasks") -> None:
+        """Every contender once in each repetition, each time in another order; before that one run to warm up."""
+        _, right = race.run(HANDWRITTEN, task.of(HANDWRITTEN), self.settings.events, 0, None)
+        for repetition in range(1, self.settings.repetitions + 1):
+            for contender in _rotated(_RACERS, repetition - 1):
+                wanted = self.settings.faust_events if contender is STOCK_FAUST else self.settings.events
+                run, _ = race.run(contender, task.of(contender), wanted, repetition, right)
+                self._runs.append(run)
+                self.console.print(
+                    f"{repetition}. {contender.title}: {run.events_per_second:,.0f} events/s, "
+                    f"{run.cpu_us_per_event:.2f} us CPU an event"
+                )
+
+    def _time(self, cluster: Cluster, task: "_Tasks", events: Payments) -> None:
+        sender = Sender(cluster, events)
+        for round_ in range(1, self.settings.latency_rounds + 1):
+            for contender in _rotated(_TIMED, round_ - 1):
+                runs = latency_runs(
+                    cluster,
+                    contender,
+                    task.of(contender),
+                    sender,
+                    RATES,
+                    self.settings.latency_seconds,
+                    round_,
+                )
+                self._latency_runs += runs
+                said = ", ".join(f"{run.rate}/s p50 {run.p50:.1f} p99 {run.p99:.1f} ms" for run in runs)
+                self.console.print(f"{round_}. {contender.title}: {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """Makes the task of each run, with a new group."""
+
+    cluster: Cluster
+    registry: Path
+    model: Path
+
+    def of(self, contender: Contender) -> Task:
+        return Task(
+            bootstrap=self.cluster.bootstrap,
+            group=f"{contender.name}-{uuid4().hex[:8]}",
+            source=pipeline.source.topic,
+            sink=contender.sink,
+            registry=str(self.registry),
+            model=str(self.model),
+            admin_port=free_port(),
+        )
+
+
+def _rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
+    by %= len(contenders)
+    return [*contenders[by:], *contenders[:by]]
+
+
+def default_settings(*, quick: bool) -> Settings:
+    """The whole form, about five minutes on two quiet cores, or the short one."""
+    return Settings(
+        events=100_000 if quick else 500_000,
+        faust_events=3_000 if quick else 10_000,
+        users=USERS,
+        partitions=PARTITIONS,
+        repetitions=1 if quick else 3,
+        latency_rounds=1 if quick else 5,
+        latency_seconds=2.0 if quick else 4.0,
+    )

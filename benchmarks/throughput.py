@@ -1,0 +1,121 @@
+"""Throughput: how fast a contender gets through a full topic, and what CPU an event takes.
+
+Each run starts a fresh process with a new group on the same topic. Measured is the part from the first 5 % of
+the predictions to the last one being visible to an outside reader of committed records. Meanwhile nothing else
+of ours runs but a look at the sink's ends and at ``/proc`` every 25 ms; the predictions are read, counted and
+checked after the process has ended.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.cluster import Cluster, Ends
+from benchmarks.contender import Contender
+from benchmarks.contenders.task import Task
+from benchmarks.predicted import Predicted, WrongAnswers, read_predicted
+from benchmarks.process import Process
+from benchmarks.report import ThroughputRun
+
+_GLANCE_SECONDS = 0.025
+_SETTLE_SECONDS = 0.7
+_SILENT_SECONDS = 60.0
+_WARM_UP = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one moment.
+
+    Args:
+        at: Seconds.
+        ends: Of the sink.
+        cpu: The contender's, s.
+        broker_cpu: The broker's, s.
+    """
+
+    at: float
+    ends: Ends
+    cpu: float
+    broker_cpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """What is the same for every contender.
+
+    Args:
+        cluster: Its source topic is full.
+        sources: Ends of the source topic.
+        broker_cpu: The broker's CPU time so far, s.
+    """
+
+    cluster: Cluster
+    sources: Ends
+    broker_cpu: Callable[[], float]
+
+    def run(
+        self, contender: Contender, task: Task, wanted: int, repetition: int, like: Predicted | None
+    ) -> tuple[ThroughputRun, Predicted]:
+        """Let a contender score ``wanted`` events.
+
+        Raises:
+            Unavailable: It ended or stood still.
+            WrongAnswers: Its predictions are not what they should be.
+        """
+        begin = self.cluster.ends(contender.sink)
+        with Process(contender.command(task)) as process:
+            samples = self._watch(contender, process, begin, wanted)
+        end = self.cluster.ends(contender.sink)
+        predicted = read_predicted(self.cluster, contender.sink, begin, end)
+        predicted.check(contender, self.sources, like, all_of=wanted == sum(self.sources))
+        self.cluster.empty([contender.sink])
+        return measured(contender, samples, predicted, wanted, repetition), predicted
+
+    def _watch(self, contender: Contender, process: Process, begin: Ends, wanted: int) -> list[Sample]:
+        """Samples until as many offsets were written as events are wanted, and nothing more comes.
+
+        Control markers are offsets as well, so what was wanted may be some predictions short at that moment.
+        """
+        samples: list[Sample] = []
+        changed_at = reached_at = time.monotonic()
+        while True:
+            now = time.monotonic()
+            ends = self.cluster.ends(contender.sink)
+            process.check()
+            if not samples or ends != samples[-1].ends:
+                changed_at = now
+            samples.append(Sample(time.monotonic(), ends, process.cpu_seconds, self.broker_cpu()))
+            if sum(ends) - sum(begin) < wanted:
+                reached_at = now
+                if now - changed_at > _SILENT_SECONDS:
+                    raise process.failed(f"stands still after {sum(ends) - sum(begin)} records")
+            elif (
+                now - max(changed_at, reached_at) > _SETTLE_SECONDS or now - reached_at > 5 * _SETTLE_SECONDS
+            ):
+                return samples
+            time.sleep(_GLANCE_SECONDS)
+
+
+def measured(
+    contender: Contender, samples: list[Sample], predicted: Predicted, wanted: int, repetition: int
+) -> ThroughputRun:
+    """The span from the warm-up's end to the last prediction; counts are of events, each once."""
+    visible = [predicted.visible(sample.ends) for sample in samples]
+    first = next(i for i, count in enumerate(visible) if count >= _WARM_UP * wanted)
+    last = next((i for i, count in enumerate(visible) if count >= wanted), None)
+    if last is None or last <= first:
+        raise WrongAnswers(
+            f"{contender.title}: {visible[-1]} of {wanted} predictions were seen, too few samples between"
+        )
+    events, seconds = visible[last] - visible[first], samples[last].at - samples[first].at
+    return ThroughputRun(
+        contender=contender.name,
+        repetition=repetition,
+        events=events,
+        seconds=seconds,
+        events_per_second=events / seconds,
+        cpu_us_per_event=1e6 * (samples[last].cpu - samples[first].cpu) / events,
+        broker_cpu_us_per_event=1e6 * (samples[last].broker_cpu - samples[first].broker_cpu) / events,
+        repeated=predicted.repeated,
+    )

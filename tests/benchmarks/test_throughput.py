@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from benchmarks.contender import AT_LEAST_ONCE, EXACTLY_ONCE
+from benchmarks.predicted import Predicted, Stretch, WrongAnswers
+from benchmarks.throughput import Sample, measured
+
+
+def stretch(sources: list[int], offsets: list[int] | None = None, repeated: int = 0) -> Stretch:
+    at = np.arange(len(sources)) if offsets is None else np.array(offsets)
+    return Stretch(at, np.array(sources), np.array(sources, np.float64), repeated)
+
+
+def test_the_span_runs_from_the_warm_up_to_the_last_prediction() -> None:
+    predicted = Predicted({0: stretch(list(range(100)))})
+    samples = [
+        Sample(at, (end,), cpu, 0.0)
+        for at, end, cpu in (
+            (0, 0, 9.0),
+            (1, 4, 10.0),
+            (2, 10, 11.0),
+            (4, 60, 12.0),
+            (5, 100, 13.0),
+            (9, 100, 20.0),
+        )
+    ]
+    run = measured(AT_LEAST_ONCE, samples, predicted, 100, 1)
+    assert (run.events, run.seconds, run.events_per_second) == (90, 3, 30)
+    assert run.cpu_us_per_event == pytest.approx(2e6 / 90)
+
+
+def test_control_markers_are_not_counted() -> None:
+    predicted = Predicted({0: stretch([0, 1, 2, 3], offsets=[0, 1, 3, 5])})
+    assert [predicted.visible((end,)) for end in (2, 3, 4, 5, 6)] == [2, 2, 3, 3, 4]
+
+
+def test_a_lost_event_is_found() -> None:
+    predicted = Predicted({0: stretch([0, 1, 3])})
+    with pytest.raises(WrongAnswers, match="3 events of partition 0 have a prediction, of 4"):
+        predicted.check(AT_LEAST_ONCE, (4,), None, all_of=True)
+    with pytest.raises(WrongAnswers, match="of 4"):
+        predicted.check(AT_LEAST_ONCE, (9,), None, all_of=False)
+
+
+def test_repeated_predictions_are_wrong_only_exactly_once() -> None:
+    predicted = Predicted({0: stretch([1, 0], repeated=1)})
+    predicted.check(AT_LEAST_ONCE, (2,), None, all_of=True)
+    with pytest.raises(WrongAnswers, match="1 predictions came twice"):
+        predicted.check(EXACTLY_ONCE, (2,), None, all_of=True)
+
+
+def test_another_score_is_wrong() -> None:
+    right = Predicted({0: stretch([0, 1, 2])})
+    other = Predicted({0: Stretch(np.arange(2), np.arange(2), np.array([0.0, 1.1]), 0)})
+    with pytest.raises(WrongAnswers, match="first at offset 1"):
+        other.check(AT_LEAST_ONCE, (3,), right, all_of=False)

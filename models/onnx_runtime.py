@@ -5,18 +5,22 @@ core that decodes or folds (2 threads at 50 calls/s: 103 % of a core against 4 %
 without it memory grows with every new batch size.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from features.errors import Malformed, Misdeclared, Unavailable
 from models.tensor import Array, Tensor
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it is read when the library is loaded
 try:
     import onnxruntime as ort
 except ImportError as error:
     raise Misdeclared(
         'onnxruntime is not installed; pip install "headrace[cpu]", or "headrace[gpu]"'
     ) from error
+
+ort.disable_telemetry_events()
 
 VERSION: str = ort.__version__
 

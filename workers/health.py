@@ -35,6 +35,10 @@ class Watched(Protocol):
         """The transport."""
         ...
 
+    def has_joined(self) -> bool:
+        """Whether the group has given partitions, or none, since the start."""
+        ...
+
     def lags(self) -> Mapping[Partition, int | None]:
         """Offsets behind, by partition; ``None`` is unknown."""
         ...
@@ -94,7 +98,7 @@ class Health:
         loading = [str(each.partition) for each in status.partitions if each.is_loading]
         if loading:
             return Check(False, f"state is being loaded: {', '.join(loading)}")
-        if not status.partitions and status.answered is None:
+        if not self._watched.has_joined():
             return Check(False, "the group has given no partitions yet")
         return Check(True, f"{len(status.partitions)} partitions")
 

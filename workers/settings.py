@@ -27,7 +27,7 @@ _KAFKA_PREFIX = "HEADRACE_KAFKA_"
 _SECRETS = ("password", "secret", "token", "ssl.key.pem", "oauthbearer.config", "jaas")
 
 
-_OTHERS = {"settings", "kernel_cache", "pipeline", "require_kafka"}
+_OTHERS = {"settings", "kernel_cache", "pipeline", "require_kafka", "no_skips"}
 """What else is read from ``HEADRACE_*``: by this module, the kernels, `workers.faust_app` and the tests."""
 
 

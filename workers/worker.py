@@ -135,6 +135,10 @@ class Worker:
         """The transport's."""
         return self.transport.status()
 
+    def has_joined(self) -> bool:
+        """Whether the group has given partitions, or none, since the start."""
+        return self.transport.stats.rebalances > 0
+
     def refresh_lags(self) -> None:
         """Ask the brokers where the logs end; blocks."""
         self._ends.refresh([each.partition for each in self.status().partitions])

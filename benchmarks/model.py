@@ -1,6 +1,7 @@
 """The model that every contender runs: a small perceptron, made up from a seed, as ONNX."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def perceptron(columns: int, seed: int = 7) -> bytes:
     random = np.random.default_rng(seed)
     widths = (columns, *_HIDDEN, 1)
     nodes, weights, at = [], [], INPUT
-    for layer, (into, out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for layer, (into, out) in enumerate(pairwise(widths)):
         scale = np.sqrt(2 / into) / (_TYPICAL if layer == 0 else 1.0)
         matrix = (random.standard_normal((into, out)) * scale).astype(np.float32)
         bias = (random.standard_normal(out) * 0.1).astype(np.float32)

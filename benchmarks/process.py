@@ -61,3 +61,9 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process, all its threads together, in steps of the kernel's tick (10 ms)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _TICK_SECONDS
+
+
+def busy_seconds() -> float:
+    """Time in which the machine's cores were not idle, all together, or were taken by its host."""
+    user, nice, system, _, _, irq, softirq, steal, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+    return (user + nice + system + irq + softirq + steal) * _TICK_SECONDS

@@ -31,6 +31,8 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True):
         events_per_second: Their quotient.
         cpu_us_per_event: CPU time of the contender's process, all threads.
         broker_cpu_us_per_event: CPU time of the broker meanwhile.
+        other_cores: How many cores everybody else kept busy meanwhile, this benchmark's own look included; with much
+            more than 0.1 the machine was not quiet, and the figures say less.
         repeated: Predictions beyond the first of an event, in the whole run.
     """
 
@@ -41,6 +43,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True):
     events_per_second: float
     cpu_us_per_event: float
     broker_cpu_us_per_event: float
+    other_cores: float
     repeated: int
 
 
@@ -72,6 +75,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     events_per_second: float
     cpu_us_per_event: float
     broker_cpu_us_per_event: float
+    other_cores: float
 
 
 class RateLatency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,6 +190,7 @@ def medians(runs: Iterable[ThroughputRun]) -> dict[str, Throughput]:
             events_per_second=statistics.median(run.events_per_second for run in mine),
             cpu_us_per_event=statistics.median(run.cpu_us_per_event for run in mine),
             broker_cpu_us_per_event=statistics.median(run.broker_cpu_us_per_event for run in mine),
+            other_cores=statistics.median(run.other_cores for run in mine),
         )
         for name, mine in by_contender.items()
     }

@@ -34,7 +34,7 @@ def _throughput(report: BenchReport) -> Table:
     table = Table(
         title=f"{report.settings.events:,} events, {report.settings.repetitions} repetitions, medians"
     )
-    for heading in ("", "events/s", "CPU us/event", "broker us/event"):
+    for heading in ("", "events/s", "CPU us/event", "broker us/event", "others, cores"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, found in report.throughput.items():
         table.add_row(
@@ -42,6 +42,7 @@ def _throughput(report: BenchReport) -> Table:
             f"{found.events_per_second:,.0f}",
             f"{found.cpu_us_per_event:.2f}",
             f"{found.broker_cpu_us_per_event:.2f}",
+            f"{found.other_cores:.2f}",
         )
     return table
 

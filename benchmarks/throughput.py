@@ -2,7 +2,7 @@
 
 Each run starts a fresh process with a new group on the same topic. Measured is the part from the first 5 % of
 the predictions to the last one being visible to an outside reader of committed records. Meanwhile nothing else
-of ours runs but a look at the sink's ends and at ``/proc`` every 25 ms; the predictions are read, counted and
+of ours runs but a look at the sink's ends and at ``/proc`` every 50 ms; the predictions are read, counted and
 checked after the process has ended.
 """
 
@@ -14,10 +14,10 @@ from benchmarks.cluster import Cluster, Ends
 from benchmarks.contender import Contender
 from benchmarks.contenders.task import Task
 from benchmarks.predicted import Predicted, WrongAnswers, read_predicted
-from benchmarks.process import Process
+from benchmarks.process import Process, busy_seconds
 from benchmarks.report import ThroughputRun
 
-_GLANCE_SECONDS = 0.025
+_GLANCE_SECONDS = 0.05
 _SETTLE_SECONDS = 0.7
 _SILENT_SECONDS = 60.0
 _WARM_UP = 0.05
@@ -32,12 +32,14 @@ class Sample:
         ends: Of the sink.
         cpu: The contender's, s.
         broker_cpu: The broker's, s.
+        busy: Of all cores together, whoever used them, s.
     """
 
     at: float
     ends: Ends
     cpu: float
     broker_cpu: float
+    busy: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,9 @@ class Race:
             process.check()
             if not samples or ends != samples[-1].ends:
                 changed_at = now
-            samples.append(Sample(time.monotonic(), ends, process.cpu_seconds, self.broker_cpu()))
+            samples.append(
+                Sample(time.monotonic(), ends, process.cpu_seconds, self.broker_cpu(), busy_seconds())
+            )
             if sum(ends) - sum(begin) < wanted:
                 reached_at = now
                 if now - changed_at > _SILENT_SECONDS:
@@ -108,14 +112,17 @@ def measured(
         raise WrongAnswers(
             f"{contender.title}: {visible[-1]} of {wanted} predictions were seen, too few samples between"
         )
-    events, seconds = visible[last] - visible[first], samples[last].at - samples[first].at
+    begin, end = samples[first], samples[last]
+    events, seconds = visible[last] - visible[first], end.at - begin.at
+    cpu, broker_cpu = end.cpu - begin.cpu, end.broker_cpu - begin.broker_cpu
     return ThroughputRun(
         contender=contender.name,
         repetition=repetition,
         events=events,
         seconds=seconds,
         events_per_second=events / seconds,
-        cpu_us_per_event=1e6 * (samples[last].cpu - samples[first].cpu) / events,
-        broker_cpu_us_per_event=1e6 * (samples[last].broker_cpu - samples[first].broker_cpu) / events,
+        cpu_us_per_event=1e6 * cpu / events,
+        broker_cpu_us_per_event=1e6 * broker_cpu / events,
+        other_cores=max(0.0, end.busy - begin.busy - cpu - broker_cpu) / seconds,
         repeated=predicted.repeated,
     )

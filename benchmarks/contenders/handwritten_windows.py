@@ -28,7 +28,7 @@ _NEVER = -1.0
 
 
 @numba.njit(inline="always", error_model="numpy")
-def _close(user, at, tile, ring):
+def _close(user: Row, at: int, tile: int, ring: int) -> None:
     """Make ``tile`` the current one: forget what lies between, sum what is closed and in the window."""
     current = np.int64(user[at])
     for gone in range(max(current + 1, tile - ring + 1), tile + 1):

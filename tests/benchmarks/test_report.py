@@ -26,6 +26,7 @@ def run(contender: str, repetition: int, speed: float, cpu: float) -> Throughput
         events_per_second=speed,
         cpu_us_per_event=cpu,
         broker_cpu_us_per_event=1.0,
+        other_cores=0.0,
         repeated=0,
     )
 

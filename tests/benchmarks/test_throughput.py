@@ -14,7 +14,7 @@ def stretch(sources: list[int], offsets: list[int] | None = None, repeated: int 
 def test_the_span_runs_from_the_warm_up_to_the_last_prediction() -> None:
     predicted = Predicted({0: stretch(list(range(100)))})
     samples = [
-        Sample(at, (end,), cpu, 0.0)
+        Sample(at, (end,), cpu, 0.0, 2 * at)
         for at, end, cpu in (
             (0, 0, 9.0),
             (1, 4, 10.0),
@@ -27,6 +27,7 @@ def test_the_span_runs_from_the_warm_up_to_the_last_prediction() -> None:
     run = measured(AT_LEAST_ONCE, samples, predicted, 100, 1)
     assert (run.events, run.seconds, run.events_per_second) == (90, 3, 30)
     assert run.cpu_us_per_event == pytest.approx(2e6 / 90)
+    assert run.other_cores == pytest.approx((6 - 2) / 3)
 
 
 def test_control_markers_are_not_counted() -> None:

@@ -38,10 +38,10 @@ def test_a_slow_agent_holds_reading_back_and_sigterm_drains_under_load(
     source, target = cluster.topic(), cluster.topic()
     cluster.fill(source, numbers(0, 900))
     plan = make_plan(
-        cluster, {source: target}, slice_records=10, open_slices=4, seconds_a_slice=0.02, drain_seconds=2.0
+        cluster, {source: target}, slice_records=25, open_slices=2, seconds_a_slice=0.12, drain_seconds=2.0
     )
     with WorkerProcess(plan) as worker:
-        worker.wait_for("slice", 40)
+        worker.wait_for("slice", 12)
         code, seconds = worker.terminate()
         (stats,) = worker.events("stats")
     assert (code, seconds < 5) == (0, True)
@@ -51,7 +51,7 @@ def test_a_slow_agent_holds_reading_back_and_sigterm_drains_under_load(
     assert 0 < sum(map(len, copied)) < 900
     assert cluster.offsets(plan.group, source) == [len(values) or -1 for values in copied]
 
-    with WorkerProcess(plan) as worker:
+    with WorkerProcess(make_plan(cluster, {source: target}, group=plan.group)) as worker:
         eventually(lambda: cluster.offsets(plan.group, source) == [300] * 3, what="all committed")
         assert worker.terminate()[0] == 0
     assert cluster.values(target) == dealt(numbers(0, 900))

@@ -7,6 +7,7 @@ producer learns from its delivery report and the reader from the prediction.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -139,44 +140,54 @@ class Sender:
         return sent
 
 
-def latency_runs(
-    cluster: Cluster,
-    contender: Contender,
-    task: Task,
-    sender: Sender,
-    rates: Sequence[int],
-    seconds: float,
-    round_: int,
-) -> list[LatencyRun]:
-    """One round of one contender: a short run at each rate.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """What is the same for every contender.
 
-    Raises:
-        Unavailable: The contender ended, or an event has no output in time.
+    Args:
+        cluster: Where.
+        sender: Of the events.
+        rates: Events a second, one short run each.
+        seconds: Of each short run.
     """
-    cluster.empty([pipeline.source.topic, contender.sink])
-    place_of = place_of_copy if contender is BARE else place_of_prediction
-    found = []
-    with Process(contender.command(task)) as process, Reader(cluster, contender.sink, place_of) as reader:
-        _warm_up(process, reader, sender)
-        for rate in rates:
-            before = _totals(contender, task)
-            sent = sender.send(rate, seconds)
-            _catch_up(process, reader, sent)
-            waits = 1000 * np.array([reader.seen_at[place] - at for place, at in sent.items()])
-            p50, p99 = np.percentile(waits, [50, 99]).tolist()
-            stages = means_ms(before, _totals(contender, task))
-            found.append(
-                LatencyRun(
-                    contender=contender.name,
-                    round=round_,
-                    rate=rate,
-                    events=len(waits),
-                    p50=p50,
-                    p99=p99,
-                    stages_ms=stages,
-                )
-            )
-    return found
+
+    cluster: Cluster
+    sender: Sender
+    rates: Sequence[int]
+    seconds: float
+
+    def run(self, contender: Contender, task: Task, number: int) -> list[LatencyRun]:
+        """One round of one contender: a short run at each rate.
+
+        Raises:
+            Unavailable: The contender ended, or an event has no output in time.
+        """
+        self.cluster.empty([pipeline.source.topic, contender.sink])
+        place_of = place_of_copy if contender is BARE else place_of_prediction
+        with (
+            Process(contender.command(task)) as process,
+            Reader(self.cluster, contender.sink, place_of) as reader,
+        ):
+            _warm_up(process, reader, self.sender)
+            return [self._at(rate, contender, task, number, process, reader) for rate in self.rates]
+
+    def _at(  # noqa: PLR0913, PLR0917 - a round's parts
+        self, rate: int, contender: Contender, task: Task, number: int, process: Process, reader: Reader
+    ) -> LatencyRun:
+        before = _totals(contender, task)
+        sent = self.sender.send(rate, self.seconds)
+        _catch_up(process, reader, sent)
+        waits = 1000 * np.array([reader.seen_at[place] - at for place, at in sent.items()])
+        p50, p99 = np.percentile(waits, [50, 99]).tolist()
+        return LatencyRun(
+            contender=contender.name,
+            round=number,
+            rate=rate,
+            events=len(waits),
+            p50=p50,
+            p99=p99,
+            stages_ms=means_ms(before, _totals(contender, task)),
+        )
 
 
 def _totals(contender: Contender, task: Task) -> Mapping[str, tuple[float, float]]:

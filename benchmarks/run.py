@@ -16,7 +16,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, Contender
 from benchmarks.contenders.task import Task
 from benchmarks.events import USERS, payments
-from benchmarks.latency import Payments, Sender, latency_runs
+from benchmarks.latency import Payments, Rounds, Sender
 from benchmarks.payments import PARTITIONS, pipeline
 from benchmarks.process import cpu_seconds
 from benchmarks.report import (
@@ -110,18 +110,15 @@ class Bench:
                 )
 
     def _time(self, cluster: Cluster, task: "_Tasks", events: Payments) -> None:
-        sender = Sender(cluster, events)
+        rounds = Rounds(
+            cluster=cluster,
+            sender=Sender(cluster, events),
+            rates=RATES,
+            seconds=self.settings.latency_seconds,
+        )
         for round_ in range(1, self.settings.latency_rounds + 1):
             for contender in _rotated(_TIMED, round_ - 1):
-                runs = latency_runs(
-                    cluster,
-                    contender,
-                    task.of(contender),
-                    sender,
-                    RATES,
-                    self.settings.latency_seconds,
-                    round_,
-                )
+                runs = rounds.run(contender, task.of(contender), round_)
                 self._latency_runs += runs
                 said = ", ".join(f"{run.rate}/s p50 {run.p50:.1f} p99 {run.p99:.1f} ms" for run in runs)
                 self.console.print(f"{round_}. {contender.title}: {said}")

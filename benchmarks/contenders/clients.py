@@ -1,9 +1,8 @@
 """Headrace's own client settings for the contenders written on the same client: none is faster by settings."""
 
+from benchmarks.contenders.task import Task
 from workers.transport.clients import consumer_settings, producer_settings
 from workers.transport.settings import KafkaValue, TransportSettings
-
-from benchmarks.contenders.task import Task
 
 
 def reading(task: Task) -> dict[str, KafkaValue]:

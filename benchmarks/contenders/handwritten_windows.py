@@ -26,11 +26,14 @@ _WORDS = int(_STARTS[-1])
 _STARTS = _STARTS[:-1]
 _NEVER = -1.0
 
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
 
 @numba.njit(inline="always", error_model="numpy")
-def _close(user: Row, at: int, tile: int, ring: int) -> None:
+def _close(user: Float64s, at: int, tile: int, ring: int) -> None:
     """Make ``tile`` the current one: forget what lies between, sum what is closed and in the window."""
-    current = np.int64(user[at])
+    current = int(user[at])
     for gone in range(max(current + 1, tile - ring + 1), tile + 1):
         place = at + 4 + 3 * (gone % ring)
         user[place] = user[place + 1] = user[place + 2] = 0.0
@@ -51,7 +54,14 @@ def _close(user: Row, at: int, tile: int, ring: int) -> None:
     nogil=True,
     error_model="numpy",
 )
-def read_and_fold(slots, times, amounts, onlines, state, block):
+def read_and_fold(  # noqa: PLR0913, PLR0917 - compiled code is handed its arrays one by one
+    slots: Int64s,
+    times: Int64s,
+    amounts: Float64s,
+    onlines: Float64s,
+    state: Float64s,
+    block: NDArray[np.float32],
+) -> None:
     """Write each event's row, as of before the event, then count it."""
     for i in range(slots.size):
         user, time, row = state[slots[i]], times[i], block[i]
@@ -106,7 +116,7 @@ class UserWindows:
         return block
 
 
-def _fresh(users: int) -> NDArray[np.float64]:
+def _fresh(users: int) -> Float64s:
     state = np.zeros((users, _WORDS))
     state[:, 0] = _NEVER
     return state

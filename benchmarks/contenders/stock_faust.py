@@ -13,7 +13,7 @@ from benchmarks.contenders.plain_windows import PlainWindows
 from benchmarks.contenders.task import PIPELINE, Task
 
 
-class Payment(faust.Record, serializer="json"):
+class Payment(faust.Record, serializer="json"):  # type: ignore[call-arg,misc]  # Faust comes without types
     """An event."""
 
     event_id: str
@@ -28,7 +28,7 @@ class Payment(faust.Record, serializer="json"):
     country: str
 
 
-class Prediction(faust.Record, serializer="json", include_metadata=False):
+class Prediction(faust.Record, serializer="json", include_metadata=False):  # type: ignore[call-arg,misc]
     """What is published for it."""
 
     id: str

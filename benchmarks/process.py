@@ -27,7 +27,7 @@ class Process:
 
     def __enter__(self) -> Self:
         self._log = tempfile.NamedTemporaryFile(prefix="headrace-bench-", suffix=".log")
-        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=self._log, stderr=self._log)  # noqa: S603 - our own
+        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=self._log, stderr=self._log)
         return self
 
     def __exit__(

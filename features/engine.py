@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.columns import Columns, Int64s
 from features.errors import Misdeclared
 from features.expressions import Expression
 from features.featureset import FeatureSet
 from features.fingerprints import column_fingerprint, state_fingerprint
+from features.kernels.prepare import choose_rows, write_inputs
 from features.keys import EntityKey
 from features.kinds.kind import KeyedKind, Kind, RowKind
-from features.plan import FoldInputs, Plan, Tables
-from features.program import Program, Vector
+from features.plan import FoldInputs, Mask, Plan, Tables
+from features.program import Program
 from features.rows import Rows
 from features.schema import Schema
 from features.state import Inputs, KeyedState
@@ -32,15 +32,6 @@ RESERVED_COLUMNS = {"partition", "offset", "event_time", "key", "label_key", "la
 
 NO_TIME = np.iinfo(np.int64).min
 """The watermark of a partition without a well-formed record."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RowColumn:
-    """A feature of the event alone: where its value stands in the program, and its column."""
-
-    place: int
-    column: int
-    is_category: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,34 +69,10 @@ class Engine:
             _compile(schema, declared, plan, places) for declared, plan in zip(keyed, plans, strict=True)
         )
         self.program = Program(schema, _expressions(self.sets, inputs, score_when))
-        self.scored = None if score_when is None else self.program.place(score_when)
-        self.row_columns = tuple(_row_columns(self.sets, places, self.program))
-        self._masks = [
-            [None if part is None else self.program.place(part) for part in (mask.where, mask.present)]
-            for mask in inputs.masks.values()
-        ]
-        self._values = [
-            (self.program.place(value), value.type_in(schema) == "text") for value in inputs.values.values()
-        ]
-
-    def masks(self, found: Sequence[Vector], n: int) -> NDArray[np.uint8]:
-        """``(masks, n) uint8``: 1 where an event takes part."""
-        out = np.empty((len(self._masks), n), np.bool_)
-        for row, (where, present) in enumerate(self._masks):
-            if where is not None and present is not None:
-                np.logical_and(found[where].is_true(), found[present].valid, out=out[row])
-            elif where is not None:
-                np.logical_and(found[where].data, found[where].valid, out=out[row])
-            elif present is not None:
-                out[row] = found[present].valid
-        return out.view(np.uint8)
-
-    def values(self, found: Sequence[Vector], n: int) -> NDArray[np.float64]:
-        """``(values, n) float64``; a text's row holds the bits of its category ids."""
-        out = np.empty((len(self._values), n), np.float64)
-        for row, (place, is_text) in enumerate(self._values):
-            out[row] = found[place].data.view(np.float64) if is_text else found[place].data
-        return out
+        self.scored = -1 if score_when is None else self.program.place(score_when)
+        self.mask_places = _table([_places(self.program, mask) for mask in inputs.masks.values()], 2)
+        self.value_places = _table([_value_place(self.program, value) for value in inputs.values.values()], 2)
+        self.row_places = _table(list(_row_places(self.sets, places, self.program)), 3)
 
     @cached_property
     def column_fingerprint(self) -> str:
@@ -152,40 +119,33 @@ class PartitionState:
     def process(self, columns: Columns) -> Rows:
         """Read and fold a slice of the partition's well-formed events, in log order."""
         engine, n = self.engine, len(columns)
-        found = engine.program.run(columns) if n else []
-        scored = found[engine.scored].is_true() if n and engine.scored is not None else np.ones(n, np.bool_)
-        events = np.flatnonzero(scored)
-        block = np.empty((len(events), len(engine.float_columns)), np.float32)
-        ids = np.empty((len(events), len(engine.category_columns)), np.int64)
-        if not n:
-            return Rows(block=block, ids=ids, events=events)
-        self._write_row_columns(found, events, block, ids)
-        rows = np.where(scored, np.cumsum(scored) - 1, -1)
-        watermarks = np.maximum.accumulate(np.maximum(columns.times, self.watermark))
-        inputs = Inputs(
-            times=columns.times,
-            watermarks=watermarks,
-            rows=rows,
-            masks=engine.masks(found, n),
-            values=engine.values(found, n),
+        computed = engine.program.run(columns)
+        watermarks, rows, events = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        count = choose_rows(
+            engine.scored,
+            self.watermark,
+            computed.data,
+            computed.known,
+            columns.times,
+            watermarks,
+            rows,
+            events,
         )
-        for compiled, state in zip(engine.compiled, self._keyed, strict=True):
-            state.fold(compiled.key.of(columns), inputs, block, ids)
-        self.watermark = int(watermarks[-1])
+        events = events[:count]
+        block = np.empty((count, len(engine.float_columns)), np.float32)
+        ids = np.empty((count, len(engine.category_columns)), np.int64)
+        masks = np.empty((len(engine.mask_places), n), np.uint8)
+        values = np.empty((len(engine.value_places), n), np.float64)
+        write_inputs(
+            engine.mask_places, engine.value_places, engine.row_places, events, computed.data, computed.floats,
+            computed.known, masks, values, block, ids,
+        )  # fmt: skip
+        inputs = Inputs(times=columns.times, watermarks=watermarks, rows=rows, masks=masks, values=values)
+        if n:
+            for compiled, state in zip(engine.compiled, self._keyed, strict=True):
+                state.fold(compiled.key.of(columns), inputs, block, ids)
+            self.watermark = int(watermarks[-1])
         return Rows(block=block, ids=ids, events=events)
-
-    def _write_row_columns(
-        self, found: Sequence[Vector], events: Int64s, block: NDArray[np.float32], ids: Int64s
-    ) -> None:
-        """The features of the events alone."""
-        for row_column in self.engine.row_columns:
-            vector = found[row_column.place]
-            if row_column.is_category:
-                ids[:, row_column.column] = vector.data[events]
-            else:
-                values = vector.floats()
-                with np.errstate(over="ignore"):
-                    block[:, row_column.column] = values[events] if values.ndim else values
 
     @property
     def keys(self) -> int:
@@ -229,12 +189,27 @@ def _kinds(sets: Sequence[FeatureSet]) -> list[tuple[str, Kind]]:
     ]
 
 
-def _row_columns(sets: Sequence[FeatureSet], places: Mapping[str, int], program: Program) -> list[_RowColumn]:
-    return [
-        _RowColumn(place=program.place(kind.value()), column=places[name], is_category=kind.is_category)
-        for name, kind in _kinds(sets)
-        if isinstance(kind, RowKind)
-    ]
+def _places(program: Program, mask: Mask) -> tuple[int, int]:
+    where, present = (-1 if part is None else program.place(part) for part in (mask.where, mask.present))
+    return where, present
+
+
+def _value_place(program: Program, value: Expression) -> tuple[int, int]:
+    return program.place(value), int(program.type(value) in {"number", "text"})
+
+
+def _row_places(
+    sets: Sequence[FeatureSet], places: Mapping[str, int], program: Program
+) -> Iterator[tuple[int, int, int]]:
+    for name, kind in _kinds(sets):
+        if isinstance(kind, RowKind):
+            value = kind.value()
+            sort = 2 if kind.is_category else int(program.type(value) != "number")
+            yield program.place(value), places[name], sort
+
+
+def _table(rows: Sequence[Sequence[int]], columns: int) -> Int64s:
+    return np.array(rows, np.int64).reshape(len(rows), columns)
 
 
 def _plan(schema: Schema, declared: FeatureSet, inputs: FoldInputs) -> Plan:

@@ -1,11 +1,10 @@
-"""Expressions compiled once, run over the columns of each slice.
+"""Expressions compiled once to a table of operations, run over the columns of each slice.
 
 A `Program` holds every distinct subexpression of what it was asked for, operands first; a slice runs
-down the list once, so nothing is computed twice and nothing is looked up by name.
+down the table once, in compiled code (`features.kernels.prepare`), so nothing is computed twice.
 """
 
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from features.columns import Columns
+from features.columns import Bytes, Columns, Float64s, Int64s
 from features.expressions import (
+    TIME_PARTS,
     Arithmetic,
     Column,
     Comparison,
@@ -25,18 +25,39 @@ from features.expressions import (
     Literally,
     Logic,
     TimePart,
+    Type,
 )
+from features.kernels import prepare
+from features.kernels.fold import MISSING_ID
 from features.kernels.hashing import xxh64_of
-from features.kernels.texts import hash_texts
 from features.schema import Schema
 from features.zones import zone
 
-_DAY, _HOUR, _MINUTE = 86_400_000, 3_600_000, 60_000
+_ARITHMETIC = {"+": prepare.ADD, "-": prepare.SUBTRACT, "*": prepare.MULTIPLY, "/": prepare.DIVIDE}
+_COMPARISON = {
+    "<": prepare.LESS, "<=": prepare.LESS_EQUAL, ">": prepare.GREATER, ">=": prepare.GREATER_EQUAL,
+    "==": prepare.EQUAL, "!=": prepare.NOT_EQUAL,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """Every subexpression over ``n`` events, a row each.
+
+    Args:
+        data: ``(places, n) int64``: integers, booleans, category ids, and floats as their bits.
+        floats: The same memory as ``float64``.
+        known: ``(places, n) uint8``: 0 where missing.
+    """
+
+    data: Int64s
+    floats: Float64s
+    known: Bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A value for each event; of a constant, one for all.
+    """A value for each event.
 
     Args:
         data: ``(n,)`` float64, int64 (texts: their category id) or bool; undefined where not valid.
@@ -46,16 +67,13 @@ class Vector:
     data: NDArray[Any]
     valid: NDArray[np.bool_]
 
-    def floats(self) -> NDArray[np.float64]:
+    def floats(self) -> Float64s:
         """``(n,) float64``, NaN where missing."""
         return np.where(self.valid, self.data, np.nan)
 
     def is_true(self) -> NDArray[np.bool_]:
         """``(n,) bool``: true and known."""
         return self.data & self.valid
-
-
-Step = Callable[[Columns, Sequence[Vector]], Vector]
 
 
 class Program:
@@ -70,164 +88,129 @@ class Program:
     """
 
     def __init__(self, schema: Schema, expressions: Iterable[Expression]) -> None:
-        self._places: dict[str, int] = {}
-        self._steps: list[Step] = []
+        building = _Building(schema)
         for expression in expressions:
             expression.type_in(schema)
-            self._add(expression, schema)
+            building.add(expression)
+        self._places, self._types = building.places, building.types
+        self._table = np.array(building.operations, np.int64).reshape(-1, 4)
+        self._constants = np.array(building.constants, np.int64)
+        zones = [zone(name) for name in building.zones]
+        self._zone_at = np.cumsum([0, *(len(each.starts) for each in zones)])
+        self._starts = np.concatenate([np.empty(0, np.int64), *(each.starts for each in zones)])
+        self._offsets = np.concatenate([np.empty(0, np.int64), *(each.offsets for each in zones)])
 
     def place(self, expression: Expression) -> int:
-        """Where the expression's value stands in what `run` returns."""
+        """The row of the expression's value."""
         return self._places[expression.text]
 
-    def run(self, columns: Columns) -> list[Vector]:
+    def type(self, expression: Expression) -> Type:
+        """Its type."""
+        return self._types[self.place(expression)]
+
+    def run(self, columns: Columns) -> Computed:
         """The value of every subexpression over a slice."""
-        found: list[Vector] = []
-        with np.errstate(all="ignore"):
-            for step in self._steps:
-                found.append(step(columns, found))
-        return found
-
-    def _add(self, expression: Expression, schema: Schema) -> int:
-        text = expression.text
-        if text not in self._places:
-            operands = [self._add(operand, schema) for operand in expression.operands()]
-            self._steps.append(_COMPILE[type(expression)](expression, operands, schema))
-            self._places[text] = len(self._steps) - 1
-        return self._places[text]
+        data = np.empty((len(self._table), len(columns)), np.int64)
+        computed = Computed(data=data, floats=data.view(np.float64), known=np.empty(data.shape, np.uint8))
+        prepare.run_program(
+            self._table, self._constants, self._zone_at, self._starts, self._offsets, MISSING_ID, columns.base,
+            columns.words, columns.valid, columns.times, computed.data, computed.floats, computed.known,
+        )  # fmt: skip
+        return computed
 
 
-def evaluate(columns: Columns, expression: Expression) -> Vector:
-    """One expression over one slice, ``(n,)``; for what is not on the hot path."""
-    program = Program(columns.schema, [expression])
-    vector = program.run(columns)[program.place(expression)]
-    shape = len(columns)
-    return Vector(np.broadcast_to(vector.data, shape), np.broadcast_to(vector.valid, shape))
+Operation = tuple[int, int, int, int]
 
 
-def _column(it: Column, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001 - one signature
-    name, kind = it.name, schema[it.name].type
+class _Building:
+    """A program while it is compiled: every distinct subexpression once, operands first."""
 
-    def text(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        ids, valid = np.empty(len(columns), np.int64), columns.is_valid(name)
-        hash_texts(columns.base, columns.word(name), valid, ids)
-        return Vector(ids, valid.view(np.bool_))
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.operations: list[Operation] = []
+        self.types: list[Type] = []
+        self.places: dict[str, int] = {}
+        self.constants: list[int] = []
+        self.zones: list[str] = []
 
-    def number(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        return Vector(columns.number(name), columns.is_valid(name).view(np.bool_))
+    def add(self, it: Expression) -> int:
+        """The place of an expression's value."""
+        if it.text not in self.places:
+            self._append(it.text, _COMPILE[type(it)](self, it), it.type_in(self.schema))
+        return self.places[it.text]
 
-    def integer(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        return Vector(columns.word(name), columns.is_valid(name).view(np.bool_))
+    def add_float(self, it: Expression) -> int:
+        """The same, converted if it is an integer or a boolean."""
+        place, text = self.add(it), f"float({it.text})"
+        if self.types[place] == "number":
+            return place
+        if text not in self.places:
+            self._append(text, (prepare.TO_FLOAT, place, 0, 0), "number")
+        return self.places[text]
 
-    def boolean(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        return Vector(columns.word(name) != 0, columns.is_valid(name).view(np.bool_))
+    def add_integer(self, it: Expression) -> int:
+        """The same, rounded down if it is a number."""
+        place, text = self.add(it), f"int({it.text})"
+        if self.types[place] != "number":
+            return place
+        if text not in self.places:
+            self._append(text, (prepare.TO_INTEGER, place, 0, 0), "integer")
+        return self.places[text]
 
-    return {str: text, float: number, int: integer, bool: boolean}[kind]
-
-
-def _event_time(it: EventTimeColumn, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    return lambda columns, found: Vector(columns.times, _ALWAYS)  # noqa: ARG005
-
-
-def _literal(it: Literally, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    value = it.value
-    data = np.asarray(
-        np.uint64(xxh64_of(value.encode())).astype(np.int64) if isinstance(value, str) else value
-    )
-    vector = Vector(data, _ALWAYS)
-    return lambda columns, found: vector  # noqa: ARG005
-
-
-_ALWAYS: NDArray[np.bool_] = np.asarray(True)
-_ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}
-_COMPARISON = {
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-}  # fmt: skip
-
-
-def _arithmetic(it: Arithmetic, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    calculate, (left, right) = _ARITHMETIC[it.operator], operands
-
-    def step(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        a, b = found[left], found[right]
-        data = calculate(a.data, b.data, dtype=np.float64)
-        return Vector(data, a.valid & b.valid & ~np.isnan(data))
-
-    return step
+    def _append(self, text: str, operation: Operation, type_: Type) -> None:
+        self.operations.append(operation)
+        self.types.append(type_)
+        self.places[text] = len(self.operations) - 1
 
 
-def _comparison(it: Comparison, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    compare, (left, right) = _COMPARISON[it.operator], operands
-
-    def step(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        a, b = found[left], found[right]
-        return Vector(compare(a.data, b.data), a.valid & b.valid)
-
-    return step
+def _column(building: _Building, it: Column) -> Operation:
+    operation = prepare.TEXT_ID if building.schema[it.name].type is str else prepare.FIELD
+    return operation, building.schema.place(it.name), 0, 0
 
 
-def _logic(it: Logic, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
+def _event_time(building: _Building, it: EventTimeColumn) -> Operation:  # noqa: ARG001 - one signature
+    return prepare.EVENT_TIME, 0, 0, 0
+
+
+def _literal(building: _Building, it: Literally) -> Operation:
+    building.constants.append(_word(it.value))
+    return prepare.CONSTANT, len(building.constants) - 1, 0, 0
+
+
+def _arithmetic(building: _Building, it: Arithmetic) -> Operation:
+    return _ARITHMETIC[it.operator], building.add_float(it.left), building.add_float(it.right), 0
+
+
+def _comparison(building: _Building, it: Comparison) -> Operation:
+    is_float = any(side.type_in(building.schema) == "number" for side in it.operands())
+    add = building.add_float if is_float else building.add
+    return _COMPARISON[it.operator], add(it.left), add(it.right), int(is_float)
+
+
+def _logic(building: _Building, it: Logic) -> Operation:
+    places = [building.add(part) for part in it.parts]
     if it.operator == "~":
-        (operand,) = operands
-        return lambda columns, found: Vector(~found[operand].data, found[operand].valid)  # noqa: ARG005
-    (left, right), decides = operands, it.operator == "|"
-    combine = np.logical_or if decides else np.logical_and
-
-    def step(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        a, b = found[left], found[right]
-        settled = (a.valid & (a.data == decides)) | (b.valid & (b.data == decides))
-        return Vector(np.where(settled, decides, combine(a.data, b.data)), settled | (a.valid & b.valid))
-
-    return step
+        return prepare.NOT, places[0], 0, 0
+    return prepare.OR if it.operator == "|" else prepare.AND, places[0], places[1], 0
 
 
-def _is_missing(it: IsMissing, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    (operand,) = operands
-    return lambda columns, found: Vector(~found[operand].valid, _ALWAYS)  # noqa: ARG005
+def _is_missing(building: _Building, it: IsMissing) -> Operation:
+    return prepare.IS_MISSING, building.add(it.operand), 0, 0
 
 
-def _is_in(it: IsIn, operands: Sequence[int], schema: Schema) -> Step:
-    (operand,) = operands
-    values = [_literal(value, (), schema) for value in it.values if isinstance(value, Literally)]
-
-    def step(columns: Columns, found: Sequence[Vector]) -> Vector:
-        a = found[operand]
-        hits = [a.data == value(columns, found).data for value in values]
-        return Vector(reduce(operator.or_, hits), a.valid)
-
-    return step
+def _is_in(building: _Building, it: IsIn) -> Operation:
+    equals: list[Expression] = [Comparison("==", it.operand, value) for value in it.values]
+    place = building.add(reduce(lambda left, right: Logic("|", (left, right)), equals))
+    return prepare.OR, place, place, 0
 
 
-def _time_part(it: TimePart, operands: Sequence[int], schema: Schema) -> Step:  # noqa: ARG001
-    (operand,), name, local = operands, it.part_name, zone(it.zone_name)
-
-    def step(columns: Columns, found: Sequence[Vector]) -> Vector:  # noqa: ARG001
-        time = found[operand]
-        utc = np.where(time.valid, time.data, 0).astype(np.int64)
-        return Vector(time_part(name, local.local(utc)), time.valid)
-
-    return step
+def _time_part(building: _Building, it: TimePart) -> Operation:
+    building.zones.append(it.zone_name)
+    clock = len(building.zones) - 1
+    return prepare.TIME_PART, building.add_integer(it.operand), TIME_PARTS.index(it.part_name), clock
 
 
-def time_part(name: str, local: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(n,) int64`` a part of local times in ms."""
-    if name == "day_of_week":
-        return (local // _DAY + 3) % 7
-    of_day = local % _DAY
-    if name == "hour":
-        return of_day // _HOUR
-    if name == "minute":
-        return of_day % _HOUR // _MINUTE
-    if name == "minute_of_day":
-        return of_day // _MINUTE
-    days = local.astype("datetime64[ms]").astype("datetime64[D]")
-    if name == "month":
-        return days.astype("datetime64[M]").astype(np.int64) % 12 + 1
-    since = "datetime64[M]" if name == "day_of_month" else "datetime64[Y]"
-    return (days - days.astype(since).astype("datetime64[D]")).astype(np.int64) + 1
-
-
-_COMPILE: dict[type[Expression], Callable[[Any, Sequence[int], Schema], Step]] = {
+_COMPILE: dict[type[Expression], Callable[[_Building, Any], Operation]] = {
     Column: _column,
     EventTimeColumn: _event_time,
     Literally: _literal,
@@ -238,3 +221,23 @@ _COMPILE: dict[type[Expression], Callable[[Any, Sequence[int], Schema], Step]] =
     IsIn: _is_in,
     TimePart: _time_part,
 }
+
+
+def evaluate(columns: Columns, expression: Expression) -> Vector:
+    """One expression over one slice; for what is not on the hot path."""
+    program = Program(columns.schema, [expression])
+    computed, place = program.run(columns), program.place(expression)
+    data: NDArray[Any] = computed.data[place]
+    if program.type(expression) == "number":
+        data = computed.floats[place]
+    elif program.type(expression) == "boolean":
+        data = data != 0
+    return Vector(data, computed.known[place].view(np.bool_))
+
+
+def _word(value: str | float | bool) -> int:  # noqa: FBT001 - a constant of any type
+    if isinstance(value, str):
+        return int(np.uint64(xxh64_of(value.encode())).astype(np.int64))
+    if isinstance(value, float):
+        return int(np.float64(value).view(np.int64))
+    return int(value)

@@ -54,7 +54,7 @@ def _close(user: Float64s, at: int, tile: int, ring: int) -> None:
     nogil=True,
     error_model="numpy",
 )
-def read_and_fold(  # noqa: PLR0913, PLR0917 - compiled code is handed its arrays one by one
+def read_and_fold(
     slots: Int64s,
     times: Int64s,
     amounts: Float64s,

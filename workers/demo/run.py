@@ -27,7 +27,7 @@ LATENCY_RATE, LATENCY_SECONDS = 1000, 30
 AUC_TOLERANCE = 1e-4
 _CATCH_UP = 120.0
 """Seconds for the predictions to come after the last event."""
-_SESSION = ("--kafka", "session.timeout.ms=6000")
+_SESSION = ("--kafka", "session.timeout.ms=6000", "--kafka", "fetch.wait.max.ms=10")
 """The embedded broker lets a group join in about half of this."""
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
+from workers.clients import make_admin
 from workers.transport.partitions import Partition
 
 _PATIENCE = 5.0
@@ -18,7 +19,7 @@ class LogEnds:
     """
 
     def __init__(self, clients: Mapping[str, str]) -> None:
-        self._admin = AdminClient(dict(clients))
+        self._admin = make_admin(clients)
         self._ends: dict[Partition, int] = {}
 
     def refresh(self, partitions: Iterable[Partition]) -> None:

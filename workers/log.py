@@ -5,7 +5,9 @@ compacted gaps count as read.
 """
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -13,10 +15,19 @@ from numpy.typing import NDArray
 
 from features.errors import Unavailable
 from features.records import Records
+from workers.clients import make_consumer
+from workers.transport.faults import is_transient
+from workers.transport.retries import Attempts, Retries
 
 _RECORDS_AT_ONCE = 4096
 _PATIENCE = 30.0
 """Seconds without any answer after which a broker counts as away."""
+
+_ANSWER = 10.0
+"""Seconds for one answer."""
+
+_RETRIES = Retries(deadline=timedelta(seconds=10))
+"""Of looking at a topic: leaders move."""
 
 Ranges = Mapping[int, tuple[int, int | None]]
 """By partition number, the first offset to read and the one to stop before; ``None`` is where the log ends."""
@@ -41,22 +52,30 @@ class LogReader:
         Raises:
             Unavailable: If the brokers don't answer or the topic is not there.
         """
-        consumer = self._consumer()
+        consumer, attempts = self._consumer(), Attempts(_RETRIES, f"looking at topic {self.topic!r}")
         try:
-            partitions = consumer.list_topics(self.topic, timeout=_PATIENCE).topics[self.topic].partitions
-            if not partitions:
-                raise Unavailable(
-                    f"Topic {self.topic!r} is not there; create it with headrace topics PIPELINE --create"
-                )
-            at = {number: TopicPartition(self.topic, number) for number in sorted(partitions)}
-            return {
-                number: consumer.get_watermark_offsets(where, timeout=_PATIENCE)
-                for number, where in at.items()
-            }
-        except KafkaException as error:
-            raise Unavailable(f"Topic {self.topic!r} can't be looked at: {error}") from error
+            while True:
+                try:
+                    return self._ask(consumer)
+                except KafkaException as error:
+                    if not is_transient(error.args[0]):
+                        raise Unavailable(f"Topic {self.topic!r} can't be looked at: {error}") from error
+                    time.sleep(attempts.failed(error, time.monotonic()))
         finally:
             consumer.close()
+
+    def _ask(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
+        topic = consumer.list_topics(self.topic, timeout=_ANSWER).topics[self.topic]
+        if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(topic.error)
+        if not topic.partitions:
+            raise Unavailable(
+                f"Topic {self.topic!r} is not there; create it with headrace topics PIPELINE --create"
+            )
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(self.topic, number), timeout=_ANSWER)
+            for number in sorted(topic.partitions)
+        }
 
     def everything(self) -> dict[int, tuple[int, None]]:
         """The whole log, up to where each partition ends when it is read.
@@ -119,17 +138,8 @@ class LogReader:
                 ahead.pop(number, None)
 
     def _consumer(self) -> Consumer:
-        return Consumer(
-            {
-                "fetch.queue.backoff.ms": 5,
-                **self._clients,
-                "group.id": "headrace-reader",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-            }
-        )
+        own = {"group.id": "headrace-reader", "enable.partition.eof": True, "auto.offset.reset": "error"}
+        return make_consumer(self._clients, own)
 
 
 def _records(messages: list[Message]) -> Records:

@@ -7,9 +7,10 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from features.errors import Misdeclared, Unavailable
+from workers.clients import make_producer
 
 _CHUNK = 2000
 _MOST_QUEUED = 50_000
@@ -83,16 +84,8 @@ class Publisher:
     def __init__(self, clients: Mapping[str, str], topic: str, linger: float = 5) -> None:
         self._topic = topic
         self._failure: KafkaError | None = None
-        self._producer = Producer(
-            {
-                "linger.ms": linger,
-                **clients,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "on_delivery": self._delivered,
-                "delivery.report.only.error": True,
-            }
-        )
+        delivery = {"on_delivery": self._delivered, "delivery.report.only.error": True}
+        self._producer = make_producer({"producer.linger.ms": str(linger), **clients}, delivery)
 
     def publish(self, records: pa.Table, pace: Pace, progress: Callable[[int], object] | None = None) -> None:
         """Write the records in order; returns when all are durable.

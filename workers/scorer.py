@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from typing import TypeVar
 
 from features.decode import RecordDecoder
 from features.errors import Malformed
@@ -17,6 +19,7 @@ from workers.transport.slices import Slice
 from workers.transport.stats import Histogram
 
 SourceHeaders = Sequence[tuple[str, bytes]] | None
+Item = TypeVar("Item")
 
 _TRACE_HEADERS = ("traceparent", "tracestate")
 """W3C Trace Context, handed on from an event to its prediction."""
@@ -86,19 +89,17 @@ class Scorer:
             slice_.partition.number, slice_.offsets[places], work.columns, work.rows, outputs
         )
         unpublishable = {row: why for row, why in encoded.failed.items() if row not in unanswered}
-        kept = [row for row in range(len(work.rows)) if row not in unanswered and row not in unpublishable]
-        letters = list(work.letters)
+        failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
+        kept = [row for row in range(len(work.rows)) if row not in failed] if failed else slice(None)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
             letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
-        at = places[kept].tolist()
+        at, times = places[kept].tolist(), encoded.event_times
         predictions = OutputBatch(
             topic=self._pipeline.predictions,
             partition=slice_.partition.number,
-            values=[encoded.values[row] for row in kept],
-            keys=[slice_.keys[place] for place in at],
-            headers=_headers(
-                [encoded.event_times[row] for row in kept], [slice_.headers[place] for place in at]
-            ),
+            values=_chosen(encoded.values, kept),
+            keys=_chosen(slice_.keys, at),
+            headers=_headers(_chosen(times, kept), _chosen(slice_.headers, at)),
         )
         slice_.done([predictions, *letters])
         self.stats.predictions += len(predictions)
@@ -111,8 +112,12 @@ class Scorer:
         return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
 
 
+def _chosen(items: Sequence[Item], places: Sequence[int] | slice) -> Sequence[Item]:
+    return items[places] if isinstance(places, slice) else list(map(items.__getitem__, places))
+
+
 def _headers(event_times: Sequence[bytes], sources: Sequence[SourceHeaders]) -> list[list[tuple[str, bytes]]]:
-    headers = [[(EVENT_TIME_HEADER, event_time)] for event_time in event_times]
+    headers = list(map(list, zip(zip(repeat(EVENT_TIME_HEADER), event_times))))
     if any(sources):
         for mine, source in zip(headers, sources, strict=True):
             mine += [header for header in source or () if header[0] in _TRACE_HEADERS]

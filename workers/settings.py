@@ -58,7 +58,7 @@ class Settings(BaseSettings):
         False,
         description="Begin with empty state where the source no longer holds what the state was folded from.",
     )
-    slice_records: int = Field(1000, ge=1, le=100_000, description="Most records of a slice.")
+    slice_records: int = Field(4000, ge=1, le=100_000, description="Most records of a slice.")
     max_open_bytes: int = Field(
         64 << 20, ge=1 << 20, description="Bytes of records that may wait for predictions."
     )

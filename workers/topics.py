@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from features.errors import Misdeclared, Unavailable
 from pipelines.pipeline import Pipeline
+from workers.clients import make_admin
 
 _PATIENCE = 10.0
 DEAD_LETTER_HEADROOM = 64 << 10
@@ -62,7 +63,7 @@ class Topics:
 
     def __init__(self, clients: Mapping[str, str]) -> None:
         self._bootstrap = clients["bootstrap.servers"]
-        self._admin = AdminClient({**clients, "log_level": 0})
+        self._admin = make_admin(clients)
 
     def states(self) -> dict[str, int]:
         """Partitions of every topic; raises `Unavailable` if no broker answers."""

@@ -18,7 +18,7 @@ from features.errors import Malformed
 from features.kernels.scan import BOOLEAN, FLOAT, INTEGER, PADDING, POWERS, SKIP, TEXT, scan_rows
 from features.schema import Field, Schema
 
-SCAN_FROM_ROWS = 16
+SCAN_FROM_ROWS = 3
 LONGEST_RECORD = 2**24 - 1
 """Bytes; a reference holds a length of 24 bits."""
 
@@ -51,8 +51,7 @@ class JsonCodec:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a slice; ``None`` and what msgspec refuses is malformed."""
         rows = [value or b"" for value in values] if None in values else values
-        data = b"\0".join(rows)  # type: ignore[arg-type]
-        buffer = np.frombuffer(data + bytes(PADDING), np.uint8)
+        buffer = np.frombuffer(b"\0".join([*rows, bytes(PADDING)]), np.uint8)  # type: ignore[list-item]
         fields = len(self.schema.fields)
         words = np.empty((fields, len(rows)), np.int64)
         valid = np.zeros((fields, len(rows)), np.uint8)

@@ -1,10 +1,11 @@
 """``headrace tail PIPELINE``: predictions as they come."""
 
 import click
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_END, TopicPartition
 
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
+from workers.clients import make_consumer
 from workers.log import LogReader
 from workers.settings import Settings
 
@@ -21,14 +22,7 @@ def command(
     """Print PIPELINE's predictions, one JSON object a line, until it is interrupted."""
     topic = pipeline.dead_letters if dead_letters else pipeline.predictions
     marks = LogReader(settings.clients(), topic).watermarks()
-    consumer = Consumer(
-        {
-            **settings.clients(),
-            "group.id": "headrace-tail",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-        }
-    )
+    consumer = make_consumer(settings.clients(), {"group.id": "headrace-tail"})
     consumer.assign(
         [
             TopicPartition(topic, number, low if from_beginning else OFFSET_END)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 from numpy.typing import NDArray
 
 from features.decode import RecordDecoder
@@ -16,6 +16,7 @@ from features.records import Records
 from models.labels import LabelJoin, label_events
 from models.quality import auc
 from pipelines.pipeline import Pipeline
+from workers.clients import make_consumer
 
 _AT_ONCE = 5000
 
@@ -103,14 +104,7 @@ class Monitor:
 
     def _run(self) -> None:
         pipeline = self._pipeline
-        consumer = Consumer(
-            {
-                "fetch.queue.backoff.ms": 5,
-                **self._clients,
-                "group.id": "headrace-demo",
-                "enable.auto.commit": False,
-            }
-        )
+        consumer = make_consumer(self._clients, {"group.id": "headrace-demo"})
         topics = (pipeline.source.topic, pipeline.predictions, pipeline.dead_letters)
         partitions = range(pipeline.source.partitions)
         consumer.assign([TopicPartition(topic, number, 0) for topic in topics for number in partitions])
@@ -177,11 +171,15 @@ class Monitor:
         self._watermarks[topic, partition] = max(when, self._watermarks.get((topic, partition), when))
 
     def _look_around(self, now: float) -> None:
-        """Once a second, count the rows whose horizon has closed for both topics."""
+        """Once a second, count the rows whose horizon has closed for both topics.
+
+        Not while latency is measured: this thread would hold up the one that it times.
+        """
         if now < self._look_at or not self._watermarks:
             return
         self._close(min(self._watermarks.values()))
-        self.live_auc = self.scores.auc()
+        if not self.is_timing:
+            self.live_auc = self.scores.auc()
         self._look_at = now + 1.0
 
     def _close(self, watermark: int | None) -> None:

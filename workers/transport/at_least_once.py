@@ -58,13 +58,13 @@ class AtLeastOnce:
         Raises:
             Unavailable: The client refuses a record for good.
         """
-        self._look(0)  # the queue may be empty for this moment only
         if self._busy_since is None:
             self._busy_since = now
         for batch in chain.from_iterable(span.outputs for span in spans):
             try:
                 self._writer.write(batch)
             except KafkaException as error:
+                self._look(0)  # an earlier output that was lost says more
                 raise Unavailable(
                     f"an output for {batch.topic} can't be produced: {error.args[0]}"
                 ) from error

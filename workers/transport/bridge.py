@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from faust.app.base import App, BootStrategy
+from faust.sensors import Sensor
 from faust.transport.base import Transport
 from faust.transport.conductor import Conductor
 from faust.types.transports import ConsumerT
@@ -41,6 +42,7 @@ def install(app: App, settings: TransportSettings, state_hooks: StateHooks | Non
     transport = SliceTransport(app.conf.broker_consumer, app)
     transport.intake = Intake(settings, state_hooks or Stateless())
     app.transport = app.producer_transport = transport
+    app.sensors.add(SliceSensor(transport.intake.begin))
     app.boot_strategy = SliceBoot(app)
     return transport
 
@@ -66,6 +68,22 @@ class SliceMessage(ConsumerMessage):  # type: ignore[misc]  # Faust comes withou
     @generation_id.setter
     def generation_id(self, _: int | None) -> None:
         """Set by the constructor; it follows from the span."""
+
+
+class SliceSensor(Sensor):  # type: ignore[misc]  # Faust comes without types
+    """Hears from Faust's streams which slice an agent takes up.
+
+    Args:
+        begin: Told so.
+    """
+
+    def __init__(self, begin: Callable[[Span], None], **options: Any) -> None:
+        super().__init__(**options)
+        self._begin = begin
+
+    def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:  # noqa: ARG002
+        """A stream hands an event to its agent."""
+        self._begin(event.message.span)
 
 
 class FaustAgents:

@@ -59,10 +59,10 @@ _TRANSACTIONAL: dict[str, KafkaValue] = {
     # gives each record the same time.
     "transaction.timeout.ms": 10_000,
 }
-_AT_LEAST_ONCE: dict[str, KafkaValue] = {"message.timeout.ms": 30_000}
 
 
 Client = TypeVar("Client", Consumer, Producer)
+Value = TypeVar("Value", bound=KafkaValue)
 
 
 def make_client(
@@ -86,7 +86,7 @@ def make_client(
 
 def consumer_settings(settings: TransportSettings) -> dict[str, KafkaValue]:
     """What the consumer is made with, callbacks apart."""
-    own = _chosen(settings, "consumer.", _PRODUCER_ONLY)
+    own = for_consumer(settings.kafka)
     classic = own.get("group.protocol", "classic") == "classic"
     return {
         **_BOTH,
@@ -107,11 +107,17 @@ def consumer_settings(settings: TransportSettings) -> dict[str, KafkaValue]:
 def producer_settings(settings: TransportSettings) -> dict[str, KafkaValue]:
     """What the producer is made with, callbacks apart."""
     exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
+    # A record is tried for as long as any other call: then it counts as lost, which ends the process.
+    # What comes after it must not overtake it meanwhile: a restart begins with the lost one.
+    at_least_once = {
+        "message.timeout.ms": int(settings.retries.deadline.total_seconds() * 1000),
+        "enable.gapless.guarantee": True,
+    }
     produced = {
         **_BOTH,
         **_PRODUCER,
-        **(_TRANSACTIONAL if exactly_once else _AT_LEAST_ONCE),
-        **_chosen(settings, "producer.", _CONSUMER_ONLY),
+        **(_TRANSACTIONAL if exactly_once else at_least_once),
+        **for_producer(settings.kafka),
         "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
         "delivery.report.only.error": True,
@@ -121,13 +127,27 @@ def producer_settings(settings: TransportSettings) -> dict[str, KafkaValue]:
     return produced
 
 
-def _chosen(settings: TransportSettings, prefix: str, foreign: frozenset[str]) -> dict[str, KafkaValue]:
-    """The user's settings for one client; those that name it win."""
+def for_consumer(kafka: Mapping[str, Value]) -> dict[str, Value]:
+    """The user's settings that are meant for a consumer: ``name`` or ``consumer.name``; the latter wins."""
+    return _chosen(kafka, "consumer.", _PRODUCER_ONLY)
+
+
+def for_producer(kafka: Mapping[str, Value]) -> dict[str, Value]:
+    """Those for a producer: ``name`` or ``producer.name``."""
+    return _chosen(kafka, "producer.", _CONSUMER_ONLY)
+
+
+def for_admin(kafka: Mapping[str, Value]) -> dict[str, Value]:
+    """Those for a client that neither reads nor writes."""
+    return _chosen(kafka, "admin.", _CONSUMER_ONLY | _PRODUCER_ONLY)
+
+
+def _chosen(kafka: Mapping[str, Value], prefix: str, foreign: frozenset[str]) -> dict[str, Value]:
     chosen = {
         name: value
-        for name, value in settings.kafka.items()
-        if not name.startswith(("consumer.", "producer.")) and name not in foreign
+        for name, value in kafka.items()
+        if not name.startswith(("admin.", "consumer.", "producer.")) and name not in foreign
     }
     return chosen | {
-        name.removeprefix(prefix): value for name, value in settings.kafka.items() if name.startswith(prefix)
+        name.removeprefix(prefix): value for name, value in kafka.items() if name.startswith(prefix)
     }

@@ -90,7 +90,9 @@ class Delivery(threading.Thread):
             self._mode.forget(work.releasing, now)
             self._ledger.release(work.releasing)
             return True
-        if work.spans:
-            self._mode.produce(work.spans, now)
         self._mode.advance(now, hurry=work.hurry)
+        # Taken after the look: what counts as produced was produced when the mode finds everything durable.
+        spans = self._ledger.take_fresh() if self._mode.takes_more(now) else []
+        if spans:
+            self._mode.produce(spans, now)
         return not work.stopping or self._mode.is_pending

@@ -119,6 +119,10 @@ class Intake:
         watchdog.watch((self._delivery, self._poller))
         watchdog.start()
 
+    def begin(self, span: Span) -> None:
+        """An agent takes a span up; from any thread."""
+        self._shared.ledger.begin(span)
+
     def finish(self, span: Span, outputs: Sequence[OutputBatch]) -> None:
         """One agent is done with a span; from any thread."""
         self._shared.ledger.finish(span, outputs)
@@ -162,6 +166,9 @@ class Intake:
 
 
 def _on_error(error: KafkaError) -> None:
-    """What goes wrong inside a client; it logs that, and recovers by itself unless the error is fatal."""
-    if error.fatal():
+    """What goes wrong inside a client; it logs that, and recovers by itself unless the error is fatal.
+
+    That a series of outputs has a gap is left to the report on the output that is missing, which says why.
+    """
+    if error.fatal() and error.code() != KafkaError._GAPLESS_GUARANTEE:  # noqa: SLF001 - librdkafka's own code
         raise KafkaException(error)

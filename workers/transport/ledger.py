@@ -21,19 +21,21 @@ from workers.transport.stats import PartitionStatus, TransportStats
 
 Clock = Callable[[], float]
 
+# Enough for an agent not to run dry while the next fetch is cut.
+_WAITING_SLICES = 3
+_LARGE_SLICE = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What the delivery thread has to do next.
 
     Attributes:
-        spans: Finished spans to produce, in order.
         releasing: Partitions to let go of; nothing else is asked for then.
         hurry: Somebody waits for what is finished to be durable and committed.
         stopping: Nothing will come any more.
     """
 
-    spans: list[Span]
     releasing: frozenset[Partition]
     hurry: bool
     stopping: bool
@@ -157,6 +159,17 @@ class Ledger:
             and progress.uncommitted_records < limits.uncommitted_records
         )
 
+    def has_appetite(self) -> bool:
+        """True when no slice waits for an agent, or few large ones do.
+
+        While small ones wait, to read on would only make more and smaller ones: what comes meanwhile is read
+        together, so that slices grow with the load.
+        """
+        waiting = self._progress.waiting_slices
+        return waiting == 0 or (
+            waiting < _WAITING_SLICES and self._progress.waiting_records >= waiting * _LARGE_SLICE
+        )
+
     def full(self) -> set[Partition]:
         """Partitions with as many unfinished slices as one may have."""
         limit = self._limits.open_slices_per_partition
@@ -200,6 +213,12 @@ class Ledger:
 
     # -- agents -----------------------------------------------------------------------------------------------
 
+    def begin(self, span: Span) -> None:
+        """An agent takes a span up."""
+        with self._changed:
+            self._progress.begin(span)
+            self._changed.notify_all()
+
     def finish(self, span: Span, outputs: Sequence[OutputBatch]) -> None:
         """One agent has finished a span."""
         now = self._clock()
@@ -237,11 +256,15 @@ class Ledger:
         with self._changed:
             self._changed.wait_for(is_due, timeout)
             return Work(
-                spans=self._progress.take_fresh() if takes_more and not self._releasing else [],
                 releasing=frozenset(self._releasing),
                 hurry=bool(self._hurries) or self.is_stopping or self._is_filling_up(),
                 stopping=self.is_stopping,
             )
+
+    def take_fresh(self) -> list[Span]:
+        """Finished spans to produce now, in order: from here on they count as produced."""
+        with self._changed:
+            return [] if self._releasing else self._progress.take_fresh()
 
     def _is_filling_up(self) -> bool:
         return self._progress.uncommitted_records * 2 > self._limits.uncommitted_records

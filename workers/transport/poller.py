@@ -249,7 +249,7 @@ class Poller(threading.Thread):
     # -- back-pressure ----------------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        return self._ledger.has_room() and not self._newly_full()
+        return self._ledger.has_room() and self._ledger.has_appetite() and not self._newly_full()
 
     def _newly_full(self) -> list[Partition]:
         return [partition for partition in self._ledger.full() if partition not in self._pauses]

@@ -28,6 +28,7 @@ class Span:
         size: About how many bytes they take.
         shares: How many agents have not finished it.
         opened_at: When it was delivered to the agents; None before.
+        is_begun: True once an agent has taken it up.
         done_at: When the last agent finished it; None before.
         outputs: What the agents left behind.
         is_dropped: True once its partition has left.
@@ -40,6 +41,7 @@ class Span:
     size: int
     shares: int
     opened_at: float | None = None
+    is_begun: bool = False
     done_at: float | None = None
     outputs: list[OutputBatch] = field(default_factory=list)
     is_dropped: bool = False
@@ -53,6 +55,11 @@ class Span:
     def is_open(self) -> bool:
         """True while it is with the agents."""
         return self.opened_at is not None and self.shares > 0 and not self.is_dropped
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while it is with the agents and none has taken it up."""
+        return self.is_open and not self.is_begun
 
 
 @dataclass(slots=True)
@@ -93,6 +100,8 @@ class Progress:
 
     Attributes:
         open_slices: Spans with the agents.
+        waiting_slices: Those of them that no agent has taken up.
+        waiting_records: The records of these.
         open_bytes: What they take in memory.
         uncommitted_records: Records of finished spans whose offsets are not committed.
     """
@@ -100,6 +109,8 @@ class Progress:
     def __init__(self) -> None:
         self.tracks: dict[Partition, Track] = {}
         self.open_slices = 0
+        self.waiting_slices = 0
+        self.waiting_records = 0
         self.open_bytes = 0
         self.uncommitted_records = 0
 
@@ -142,7 +153,16 @@ class Progress:
             return
         span.opened_at = now
         self.open_slices += 1
+        self.waiting_slices += 1
+        self.waiting_records += span.records
         self.open_bytes += span.size
+
+    def begin(self, span: Span) -> None:
+        """An agent takes the span up."""
+        if span.is_waiting:
+            span.is_begun = True
+            self.waiting_slices -= 1
+            self.waiting_records -= span.records
 
     def finish(self, span: Span, outputs: Sequence[OutputBatch], now: float) -> None:
         """One agent has finished the span; nothing of a dropped one is kept."""
@@ -152,6 +172,7 @@ class Progress:
             raise ValueError(
                 f"{span.partition}: [{span.first}, {span.end}) was finished by every agent before"
             )
+        self.begin(span)
         span.outputs.extend(outputs)
         if span.shares == 1:
             self.open_slices -= 1
@@ -250,6 +271,7 @@ class Progress:
     def _drop(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.is_open:
+                self.begin(span)
                 self.open_slices -= 1
                 self.open_bytes -= span.size
             elif span.is_done:

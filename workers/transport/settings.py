@@ -105,7 +105,7 @@ class TransportSettings:
     group: str
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     transactional_id: str | None = None
-    slice_records: int = 1000
+    slice_records: int = 4000
     commit_interval: timedelta = timedelta(milliseconds=100)
     limits: Limits = field(default_factory=Limits)
     timeouts: Timeouts = field(default_factory=Timeouts)

@@ -53,7 +53,7 @@ def by_msgspec(row: bytes | None) -> list[Any] | str:
 
 def by_scanner(row: bytes | None) -> list[Any] | str:
     """As one of many rows, in the middle: what stands before and behind must not matter."""
-    rows = [ORDINARY] * SCAN_FROM_ROWS
+    rows = [ORDINARY] * max(SCAN_FROM_ROWS, 16)
     rows.insert(5, row)  # type: ignore[arg-type]
     decoded = JsonCodec(SCHEMA).decode(rows)
     assert all(items(decoded, i) == ["a", 1, None, None, None, None] for i in range(len(rows)) if i != 5)

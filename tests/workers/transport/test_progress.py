@@ -22,6 +22,7 @@ class Kept:
     span: Span
     shares: int
     is_open: bool = False
+    is_begun: bool = False
     is_produced: bool = False
     is_durable: bool = False
     is_committed: bool = False
@@ -109,6 +110,14 @@ class Machine(RuleBasedStateMachine):
             kept.is_open = True
 
     @rule(data=st.data())
+    def begin_one(self, data: Any) -> None:
+        if spans := [*(kept.span for kept in self._all()), *self.left]:
+            span = data.draw(st.sampled_from(spans))
+            self.progress.begin(span)
+            for kept in self._all():
+                kept.is_begun |= kept.span is span and kept.is_open
+
+    @rule(data=st.data())
     def finish(self, data: Any) -> None:
         working = [kept for kept in self._all() if kept.shares and kept.is_open]
         if working:
@@ -116,6 +125,7 @@ class Machine(RuleBasedStateMachine):
             batch = OutputBatch(topic="out", values=[b"x"])
             self.progress.finish(kept.span, [batch], self.now)
             kept.shares -= 1
+            kept.is_begun = True
             assert kept.span.outputs[-1] is batch
 
     @rule(data=st.data())
@@ -199,6 +209,9 @@ class Machine(RuleBasedStateMachine):
         working = [kept for kept in self._all() if kept.is_open and kept.shares]
         waiting = [kept for kept in self._all() if not kept.shares and not kept.is_committed]
         assert self.progress.open_slices == len(working)
+        untouched = [kept.span for kept in working if not kept.is_begun]
+        assert self.progress.waiting_slices == len(untouched)
+        assert self.progress.waiting_records == sum(span.records for span in untouched)
         assert self.progress.open_bytes == sum(kept.span.size for kept in working)
         assert self.progress.uncommitted_records == sum(kept.span.records for kept in waiting)
 

@@ -49,7 +49,7 @@ _CLASSIC: dict[str, KafkaValue] = {
     "heartbeat.interval.ms": 2_000,
 }
 _PRODUCER: dict[str, KafkaValue] = {
-    "linger.ms": 0.5,
+    "linger.ms": 2,
     "partitioner": "murmur2_random",  # as Java clients do
     "compression.type": "none",
     "queue.buffering.max.messages": 200_000,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 from confluent_kafka import Message
@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import Partition
 from workers.transport.progress import Span
-
-NO_TIMESTAMP, CREATE_TIME, LOG_APPEND_TIME = 0, 1, 2
-"""What :attr:`Records.timestamp_types` holds."""
 
 # What the Python objects of one record weigh besides its value; the limits on bytes count it.
 _RECORD_OVERHEAD = 300
@@ -66,17 +63,8 @@ class Records:
     @cached_property
     def timestamps(self) -> NDArray[np.int64]:
         """Kafka's timestamps, ``(records,) int64``, milliseconds since the epoch; -1 where there is none."""
-        return self._typed_timestamps[:, 1]
-
-    @cached_property
-    def timestamp_types(self) -> NDArray[np.int64]:
-        """Who set each timestamp, ``(records,) int64``: NO_TIMESTAMP, CREATE_TIME or LOG_APPEND_TIME."""
-        return self._typed_timestamps[:, 0]
-
-    @cached_property
-    def _typed_timestamps(self) -> NDArray[np.int64]:
-        pairs = chain.from_iterable(map(Message.timestamp, self._messages))
-        return np.fromiter(pairs, np.int64, 2 * len(self._messages)).reshape(-1, 2)
+        stamps = map(itemgetter(1), map(Message.timestamp, self._messages))
+        return np.fromiter(stamps, np.int64, len(self._messages))
 
 
 class Slice:
@@ -124,11 +112,6 @@ class Slice:
     def timestamps(self) -> NDArray[np.int64]:
         """See :class:`Records`."""
         return self.records.timestamps
-
-    @property
-    def timestamp_types(self) -> NDArray[np.int64]:
-        """See :class:`Records`."""
-        return self.records.timestamp_types
 
     @property
     def keys(self) -> list[bytes | None]:

@@ -46,8 +46,10 @@ class Client:
 @given(steps=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 6)), max_size=30))
 def test_offsets_follow_durable_outputs(steps: list[tuple[int, int]]) -> None:
     clock, client = iter(range(10**6)), Client()
-    shared = Shared(TransportSettings(bootstrap="b:1", group="g"), lambda: next(clock) / 100, TransportStats())
-    mode = AtLeastOnce(shared, client)  # type: ignore[arg-type] - as much of a writer as the mode uses
+    shared = Shared(
+        TransportSettings(bootstrap="b:1", group="g"), lambda: next(clock) / 100, TransportStats()
+    )
+    mode = AtLeastOnce(shared, client)  # type: ignore[arg-type]  # as much of a writer as it uses
     delivery, ledger, first = Delivery(shared, mode, print), shared.ledger, 0
     ledger.assign([(PARTITION, 0)])
     ledger.annotate(PARTITION, "")

@@ -5,7 +5,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TI
 from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import Partition
 from workers.transport.progress import Span
-from workers.transport.slices import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, Records, Slice
+from workers.transport.slices import Records, Slice
 
 WHERE = Partition("t", 3)
 
@@ -31,7 +31,6 @@ def test_a_slice_is_columns() -> None:
     assert each.values == [b"v", None, b"w"]
     assert each.headers == [[("h", b"1")], None, None]
     assert each.timestamps.tolist() == [1000, 2000, -1]
-    assert each.timestamp_types.tolist() == [CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP]
     assert each.offsets.dtype == each.timestamps.dtype == np.int64
 
 

@@ -22,7 +22,7 @@ class Client:
     """What the mode sees of a producer whose records become durable one after another, when asked to go on."""
 
     def __init__(self) -> None:
-        self.queue: list[bytes] = []
+        self.queue: list[bytes | None] = []
         self.durable: set[int] = set()
         self.failures: list[Any] = []
         self.delivers = 0
@@ -39,7 +39,7 @@ class Client:
 
     def poll(self, seconds: float) -> None:
         del seconds
-        self.durable |= {int(value) for value in self.queue[: self.delivers]}
+        self.durable |= {int(value) for value in self.queue[: self.delivers] if value}
         del self.queue[: self.delivers]
 
 

@@ -93,12 +93,17 @@ class JsonCodec:
 
 
 class _ScanTable:
-    """The schema's names as the scanner's table, and behind them the unknown names of the first rows."""
+    """The schema's names as the scanner's table, and behind them unknown names.
+
+    These are learned from the first row of slices number 1, 2, 4, 8 and so on: an unknown name that was not
+    learned is skipped as well, only slower.
+    """
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._fields = fields
         self.required = np.array([not field.optional for field in fields], np.uint8)
         self._learned: set[str] = set()
+        self._slices = 0
         self._write_table()
 
     def scan(self, buffer: Bytes, rows: Sequence[bytes | None], words: Int64s, valid: Bytes) -> list[int]:
@@ -106,7 +111,8 @@ class _ScanTable:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))  # type: ignore[arg-type]
         starts = np.zeros(len(rows), np.int64)
         np.cumsum(lengths[:-1] + 1, out=starts[1:])
-        if len(self._learned) < MOST_UNKNOWN_NAMES:
+        self._slices += 1
+        if self._slices.bit_count() == 1 and len(self._learned) < MOST_UNKNOWN_NAMES:
             self._learn(rows[0])
         odd: NDArray[np.uint8] = np.empty(len(rows), np.uint8)
         count = scan_rows(

@@ -14,6 +14,7 @@ from workers.clients import make_producer
 
 _CHUNK = 2000
 _MOST_QUEUED = 50_000
+_LINGER_MS = "5"
 _TICK = 0.002
 """Seconds between looks at the clock while nothing is due."""
 
@@ -78,14 +79,13 @@ class Publisher:
     Args:
         clients: librdkafka settings, as every client gets them.
         topic: Where to.
-        linger: Milliseconds that records wait for company.
     """
 
-    def __init__(self, clients: Mapping[str, str], topic: str, linger: float = 5) -> None:
+    def __init__(self, clients: Mapping[str, str], topic: str) -> None:
         self._topic = topic
         self._failure: KafkaError | None = None
         delivery = {"on_delivery": self._delivered, "delivery.report.only.error": True}
-        self._producer = make_producer({"producer.linger.ms": str(linger), **clients}, delivery)
+        self._producer = make_producer({"linger.ms": _LINGER_MS, **clients}, delivery)
 
     def publish(self, records: pa.Table, pace: Pace, progress: Callable[[int], object] | None = None) -> None:
         """Write the records in order; returns when all are durable.

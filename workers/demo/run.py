@@ -27,8 +27,9 @@ LATENCY_RATE, LATENCY_SECONDS = 1000, 30
 AUC_TOLERANCE = 1e-4
 _CATCH_UP = 120.0
 """Seconds for the predictions to come after the last event."""
-_SESSION = ("--kafka", "session.timeout.ms=6000", "--kafka", "fetch.wait.max.ms=10")
-"""The embedded broker lets a group join in about half of this."""
+_EMBEDDED = {"session.timeout.ms": "6000", "fetch.wait.max.ms": "10"}
+"""The embedded broker lets a group join in about half of the first, and answers a waiting fetch after the second,
+also when records come before."""
 
 
 class Latency(msgspec.Struct):
@@ -97,10 +98,10 @@ class Demo:
         events = pipeline.example()
         tail = LATENCY_RATE * LATENCY_SECONDS
         with EmbeddedBroker() as broker:
-            clients = {"bootstrap.servers": broker.bootstrap}
+            clients = {"bootstrap.servers": broker.bootstrap, **_EMBEDDED}
             Topics(clients).create(topic_specs(pipeline))
             monitor = Monitor(pipeline, manifest.outputs[0].published, clients)
-            flags = ("--bootstrap", broker.bootstrap, "--registry", self.settings.registry, *_SESSION)
+            flags = ("--bootstrap", broker.bootstrap, "--registry", self.settings.registry, *_kafka_flags())
             self.console.print(f"broker at {broker.bootstrap}; starting the worker ...")
             with WorkerProcess(PIPELINE, *flags) as worker:
                 steps = _Steps(worker, monitor, View(monitor, self.console), clients, pipeline.source.topic)
@@ -172,9 +173,7 @@ class _Steps:
 
         def publish() -> None:
             try:
-                Publisher(self._clients, self._topic, linger=0 if sent is not None else 5).publish(
-                    events, pace, note
-                )
+                Publisher(self._clients, self._topic).publish(events, pace, note)
             except BaseException as error:  # noqa: BLE001 - raised below
                 failure.append(error)
 
@@ -194,6 +193,10 @@ class _Steps:
                     time.sleep(0.05)
         if failure:
             raise failure[0]
+
+
+def _kafka_flags() -> list[str]:
+    return [part for name, value in _EMBEDDED.items() for part in ("--kafka", f"{name}={value}")]
 
 
 def _scheduled(events: pa.Table) -> int:

@@ -64,7 +64,7 @@ class AtLeastOnce:
             try:
                 self._writer.write(batch)
             except KafkaException as error:
-                self._look(0)  # an earlier output that was lost says more
+                self._raise_if_lost()  # an earlier output that was lost says more
                 raise Unavailable(
                     f"an output for {batch.topic} can't be produced: {error.args[0]}"
                 ) from error
@@ -85,9 +85,12 @@ class AtLeastOnce:
         if self._busy_since is None:
             return
         self._writer.poll(seconds if self._writer.outstanding else 0)
-        if self._writer.failures:
-            error, where = self._writer.failures[0]
-            raise Unavailable(f"an output for {where} could not be delivered: {error}")
+        self._raise_if_lost()
         if not self._writer.outstanding:
             self._busy_since = None
             self._ledger.settle()
+
+    def _raise_if_lost(self) -> None:
+        if self._writer.failures:
+            error, where = self._writer.failures[0]
+            raise Unavailable(f"an output for {where} could not be delivered: {error}")

@@ -12,6 +12,12 @@ from workers.transport.slices import Slice
 LONGEST_ERROR = 2000
 """Bytes of ``headrace.error``."""
 
+LARGEST_OUTPUT = 1_000_000
+"""Bytes of key, value and headers that an output may have: below Kafka's default limit of 1,048,588 with its framing."""
+
+_LONGEST_KEY = _MOST_HEADERS = 100_000
+"""Bytes of key, and of all headers, that a dead letter keeps when the record is too large to be kept whole."""
+
 Headers = list[tuple[str, bytes]]
 
 
@@ -21,7 +27,8 @@ def dead_letters(
     """The records of a slice that can't be used, for the pipeline's dead-letter topic.
 
     Key, value and headers are the original's; ``headrace.*`` headers say reason, stage, error, source
-    (``topic:partition:offset``), pipeline and attempts.
+    (``topic:partition:offset``), pipeline and attempts. A record that would make its letter larger than
+    `LARGEST_OUTPUT` is cut to fit, and ``headrace.truncated`` gives its sizes: it stands whole at its source.
 
     Args:
         topic: Where they go.
@@ -32,9 +39,10 @@ def dead_letters(
     """
     rows = sorted(malformed)
     where = slice_.partition
+    records = [_fitting(slice_.keys[row], slice_.values[row], slice_.headers[row] or []) for row in rows]
     headers = [
         [
-            *(slice_.headers[row] or ()),
+            *record_headers,
             ("headrace.reason", malformed[row].reason.encode()),
             ("headrace.stage", stage.encode()),
             ("headrace.error", malformed[row].detail.encode()[:LONGEST_ERROR]),
@@ -42,14 +50,28 @@ def dead_letters(
             ("headrace.pipeline", pipeline.encode()),
             ("headrace.attempts", b"1"),
         ]
-        for row in rows
+        for row, (_, _, record_headers) in zip(rows, records, strict=True)
     ]
     return OutputBatch(
         topic=topic,
-        keys=[slice_.keys[row] for row in rows],
-        values=[slice_.values[row] for row in rows],
+        keys=[key for key, _, _ in records],
+        values=[value for _, value, _ in records],
         headers=headers,
     )
+
+
+def _fitting(
+    key: bytes | None, value: bytes | None, headers: Headers
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """Key, value and headers of a record, cut where its dead letter would be too large."""
+    room = LARGEST_OUTPUT - 2 * LONGEST_ERROR
+    sizes = len(key or b""), len(value or b""), sum(len(name) + len(each or b"") for name, each in headers)
+    if sum(sizes) <= room:
+        return key, value, headers
+    kept = headers if sizes[2] <= _MOST_HEADERS else []
+    note = ("headrace.truncated", b"key %d, value %d, headers %d bytes" % sizes)
+    cut = None if value is None else value[: room - _LONGEST_KEY - _MOST_HEADERS]
+    return None if key is None else key[:_LONGEST_KEY], cut, [*kept, note]
 
 
 class DeadLetterGuard:

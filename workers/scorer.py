@@ -10,13 +10,18 @@ from features.decode import RecordDecoder
 from features.errors import Malformed
 from models.bisection import Answers
 from pipelines.pipeline import Pipeline
-from workers.dead_letters import DeadLetterGuard, dead_letters
+from workers.dead_letters import LARGEST_OUTPUT, DeadLetterGuard, dead_letters
 from workers.inference import Work
 from workers.predictions import EVENT_TIME_HEADER, PredictionEncoder
 from workers.states import StateKeeper
 from workers.transport.outputs import OutputBatch
 from workers.transport.slices import Slice
 from workers.transport.stats import Histogram
+
+_LONGEST_TRACE = 512
+"""Bytes of one of them, by the recommendation."""
+_LARGEST_PREDICTION = LARGEST_OUTPUT // 2
+"""Bytes; its Kafka key, which it holds as well, comes on top."""
 
 SourceHeaders = Sequence[tuple[str, bytes]] | None
 Item = TypeVar("Item")
@@ -88,7 +93,11 @@ class Scorer:
         encoded = self.encoder.encode(
             slice_.partition.number, slice_.offsets[places], work.columns, work.rows, outputs
         )
-        unpublishable = {row: why for row, why in encoded.failed.items() if row not in unanswered}
+        unpublishable = {
+            row: why
+            for row, why in (*encoded.failed.items(), *_too_large(encoded.values))
+            if row not in unanswered
+        }
         failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
         kept = [row for row in range(len(work.rows)) if row not in failed] if failed else slice(None)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
@@ -112,6 +121,18 @@ class Scorer:
         return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
 
 
+def _too_large(values: Sequence[bytes]) -> list[tuple[int, Malformed]]:
+    """Predictions that no topic takes: the record's key or label key is a text of some hundred kilobytes."""
+    if max(map(len, values), default=0) <= _LARGEST_PREDICTION:
+        return []
+    detail = "its prediction would have {} bytes, at most {} can be published: key or label key is too long"
+    return [
+        (row, Malformed("too_large", detail.format(len(value), _LARGEST_PREDICTION)))
+        for row, value in enumerate(values)
+        if len(value) > _LARGEST_PREDICTION
+    ]
+
+
 def _chosen(items: Sequence[Item], places: Sequence[int] | slice) -> Sequence[Item]:
     return items[places] if isinstance(places, slice) else list(map(items.__getitem__, places))
 
@@ -120,5 +141,9 @@ def _headers(event_times: Sequence[bytes], sources: Sequence[SourceHeaders]) -> 
     headers = list(map(list, zip(zip(repeat(EVENT_TIME_HEADER), event_times))))
     if any(sources):
         for mine, source in zip(headers, sources, strict=True):
-            mine += [header for header in source or () if header[0] in _TRACE_HEADERS]
+            mine += [
+                (name, value)
+                for name, value in source or ()
+                if name in _TRACE_HEADERS and value is not None and len(value) <= _LONGEST_TRACE
+            ]
     return headers

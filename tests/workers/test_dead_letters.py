@@ -1,9 +1,15 @@
+from typing import Any
+
+import numpy as np
 import pytest
+from confluent_kafka import Message
 
 from features.errors import Malformed, Misdeclared
 from pipelines.pipeline import DeadLetterRule
-from workers.dead_letters import DeadLetterGuard
+from workers.dead_letters import LARGEST_OUTPUT, LONGEST_ERROR, DeadLetterGuard, dead_letters
 from workers.transport.partitions import Partition
+from workers.transport.progress import Span
+from workers.transport.slices import Records, Slice
 
 HERE, THERE = Partition("t", 0), Partition("t", 1)
 
@@ -43,3 +49,28 @@ def test_one_good_record_ends_a_run() -> None:
     guard = DeadLetterGuard(DeadLetterRule(max_ratio=1, max_run=4))
     for _ in range(10):
         guard.observe(HERE, 5, bad(0, 1, 3, 4))
+
+
+@pytest.mark.parametrize("key", [1, 990_000])
+@pytest.mark.parametrize("value", [None, 1, 999_000, 5_000_000])
+@pytest.mark.parametrize("headers", [0, 50_000, 990_000])
+def test_every_record_has_a_letter_that_a_topic_takes(key: int, value: int | None, headers: int) -> None:
+    record: Any = Message(
+        topic="t", partition=0, offset=0, key=b"k" * key, value=None if value is None else b"v" * value,
+        headers=[("h", b"x" * headers)],
+    )  # fmt: skip
+    span = Span(partition=HERE, first=0, end=1, records=1, size=1, shares=1)
+    slice_ = Slice(Records(HERE, [record], np.array([0])), span, lambda *_: None)
+    letter = dead_letters("t.dead-letters", "p", slice_, {0: Malformed("wrong_type", "é" * 5000)}, "decode")
+    assert letter.keys is not None
+    assert letter.headers is not None
+    (kept_key,), (kept_value,), (kept_headers,) = letter.keys, letter.values, letter.headers
+    assert kept_headers is not None
+    sizes = [len(name) + len(content) for name, content in kept_headers]
+    assert len(kept_key or b"") + len(kept_value or b"") + sum(sizes) <= LARGEST_OUTPUT
+    noted = dict(kept_headers).get("headrace.truncated")
+    if key + (value or 0) + headers + 1 <= LARGEST_OUTPUT - 2 * LONGEST_ERROR:
+        assert (kept_key, kept_value, noted) == (record.key(), record.value(), None)
+    else:
+        assert noted == b"key %d, value %d, headers %d bytes" % (key, value or 0, headers + 1)
+    assert (kept_value is None) == (value is None)

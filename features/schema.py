@@ -33,6 +33,10 @@ class Field:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise Misdeclared(f"Field name {self.name!r} is not an identifier; name it and give its path=")
+        if not all(self.json_path):
+            raise Misdeclared(
+                f"Field {self.name!r} has path={self.path!r}, with an empty name in it; write one dot between two names"
+            )
         if self.type not in _TYPES:
             names = ", ".join(t.__name__ for t in _TYPES)
             raise Misdeclared(f"Field {self.name!r} has type {self.type!r}; use one of {names}")

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -72,7 +73,9 @@ def _from_path(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
+    except Misdeclared:
+        raise
+    except Exception as error:
         raise _unusable(str(path), Path(folder), error) from error
     return module
 
@@ -83,16 +86,20 @@ def _from_module(name: str) -> ModuleType:
         sys.path.append(here)
     try:
         return importlib.import_module(name)
-    except (ImportError, SyntaxError) as error:
+    except Misdeclared:
+        raise
+    except Exception as error:
         raise _unusable(name, Path(here), error) from error
 
 
-def _unusable(what: str, folder: Path, error: ImportError | SyntaxError) -> Misdeclared:
-    imported = getattr(error, "name", None) or ""
+def _unusable(what: str, folder: Path, error: Exception) -> Misdeclared:
+    imported = getattr(error, "name", None) or "" if isinstance(error, ImportError) else ""
     root = imported.partition(".")[0]
     if root in ROOTS and (folder / root).exists():
         return Misdeclared(
             f"{what} imports {imported!r} from its own folder {str(folder / root)!r}, and {root!r} is the name of a package "
             "of Headrace; rename that folder"
         )
-    return Misdeclared(f"{what} can't be loaded: {type(error).__name__}: {error}")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == what]
+    where = f"{what}, line {lines[-1]}," if lines else what
+    return Misdeclared(f"{where} can't be loaded: {type(error).__name__}: {error}")

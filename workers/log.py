@@ -23,7 +23,7 @@ _RECORDS_AT_ONCE = 4096
 _PATIENCE = 30.0
 """Seconds without any answer after which a broker counts as away."""
 
-_ANSWER = 10.0
+_ANSWER = 3.0
 """Seconds for one answer."""
 
 _RETRIES = Retries(deadline=timedelta(seconds=10))
@@ -52,7 +52,10 @@ class LogReader:
         Raises:
             Unavailable: If the brokers don't answer or the topic is not there.
         """
-        consumer, attempts = self._consumer(), Attempts(_RETRIES, f"looking at topic {self.topic!r}")
+        consumer, attempts = (
+            self._consumer(),
+            Attempts(_RETRIES, f"looking at topic {self.topic!r} at {self._clients['bootstrap.servers']}"),
+        )
         try:
             while True:
                 try:

@@ -1,5 +1,6 @@
 """A pipeline written from a sample: fields, types, time and key are inferred, the rest is yours to change."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +33,9 @@ class SampledField:
     @property
     def declaration(self) -> str:
         """The line that declares it."""
-        parts = [f"name={self.name!r}".replace("'", '"'), f"type={self.type.__name__}"]
+        parts = [f'name="{self.name}"', f"type={self.type.__name__}"]  # the name is an identifier
         parts += ["optional=True"] if self.optional else []
-        parts += [f'path="{".".join(self.path)}"'] if self.path != (self.name,) else []
+        parts += [f"path={_literal('.'.join(self.path))}"] if self.path != (self.name,) else []
         return f"Field({', '.join(parts)}),"
 
 
@@ -93,7 +94,7 @@ def infer_fields(sample: Sample) -> list[SampledField]:
 
 def _leaves(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in row.items():
-        if "." in name:
+        if not name or "." in name:  # a path can't say it
             continue
         if isinstance(value, Mapping):
             yield from _leaves(value, (*path, name))
@@ -190,6 +191,11 @@ def _at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _literal(text: str) -> str:
+    """A text of the sample as Python source: a JSON string is one as well."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 _TEMPLATE = '''"""The pipeline {name}: what its events look like and what is computed from them."""

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -245,3 +246,26 @@ def test_a_folder_without_anything_else_is_enough(folder: Path) -> None:
     shutil.rmtree(folder / "features")
     shutil.rmtree(folder / "models")
     assert "ok" in run(folder, "check", "machines.py", "--bootstrap", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        ("publish", "machines.py", "--from", "first.jsonl"),
+        ("replay", "machines.py", "--to", "rows.parquet"),
+        ("parity", "machines.py"),
+        ("tail", "machines.py", "--limit", "1"),
+    ],
+)
+def test_a_tool_says_when_no_broker_answers(folder: Path, tool: tuple[str, ...]) -> None:
+    began = time.monotonic()
+    assert "127.0.0.1:1" in run(folder, *tool, "--bootstrap", "127.0.0.1:1", code=1)
+    assert time.monotonic() - began < 40
+
+
+def test_a_taken_port_is_named(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        where = ("--admin-host", "127.0.0.1", "--admin-port", port)
+        said = run(folder, "worker", "machines.py", *where, code=1)
+    assert f"admin_port {port} of 127.0.0.1 can't be listened on" in said

@@ -6,6 +6,7 @@ import pytest
 
 from features.errors import Misdeclared
 from pipelines import catalog
+from pipelines.pipeline import Pipeline
 from workers.sampling import Sample, infer_fields, infer_key, infer_time, read_sample, write_pipeline
 
 ROWS: list[dict[str, Any]] = [
@@ -72,3 +73,14 @@ def test_a_sample_that_is_no_use_is_refused_saying_why(tmp_path: Path) -> None:
         write_pipeline("x", "x", Sample(rows=[{"a": 1}]))
     with pytest.raises(Misdeclared, match="no rows"):
         write_pipeline("x", "x", Sample(rows=[]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['p" if print("no") else "p', "back\\slash", "new\nline", 'quo"te', "'", "grüße", "{braces}", "tail\\"],
+)
+def test_names_of_the_sample_are_data(tmp_path: Path, name: str) -> None:
+    rows = [{"id": f"a{i % 7}", "ts": 1_710_000_000 + i, name: 1.5} for i in range(40)]
+    pipeline = load(write_pipeline("written", "events", Sample(rows=rows)), tmp_path, "written")
+    assert isinstance(pipeline, Pipeline)
+    assert name in {field.json_path[0] for field in pipeline.source.schema.fields}

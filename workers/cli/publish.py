@@ -12,6 +12,7 @@ from workers.cli.progress import progress_bar
 from workers.events import publishable
 from workers.publisher import FlatOut, Pace, Publisher, Rate, Speedup
 from workers.settings import Settings
+from workers.topics import Topics
 
 
 @click.command("publish")
@@ -38,6 +39,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     """Write recorded events to the source topic of PIPELINE, in order, keyed by its partition key."""
     records = events_of(pipeline, source)
     records = records if limit is None else records.slice(0, limit)
+    if Topics(settings.clients()).state(pipeline.source.topic) is None:
+        raise Misdeclared(
+            f"Topic {pipeline.source.topic!r} is not there; create it with: headrace topics PIPELINE --create"
+        )
     publisher = Publisher(settings.clients(), pipeline.source.topic)
     with progress_bar(f"publish to {pipeline.source.topic}", len(records)) as progress:
         publisher.publish(records, _pace(rate, speedup), progress)

@@ -33,6 +33,8 @@ def command(
     pipeline: Pipeline, settings: Settings, *, source: Path | None, example: bool, target: Path
 ) -> None:
     """Compute the rows of PIPELINE's scored events from recorded ones, with labels, for training."""
+    if not target.absolute().parent.is_dir():
+        raise Misdeclared(f"--to {target}: there is no folder {str(target.parent)!r}; make it first")
     if example and pipeline.example is not None:
         rows = _of_table(pipeline, as_recorded(pipeline.example()))
     elif example:

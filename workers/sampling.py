@@ -72,33 +72,54 @@ def _objects(rows: Iterator[tuple[int, bytes | msgspec.Raw]], path: Path) -> lis
 
 def infer_fields(sample: Sample) -> list[SampledField]:
     """The fields of a sample; those with mixed or unusable types are left out."""
+    return _look_through(sample)[0]
+
+
+def left_out(sample: Sample) -> list[str]:
+    """What of the sample became no field, and why, a line each."""
+    return _look_through(sample)[1]
+
+
+def _look_through(sample: Sample) -> tuple[list[SampledField], list[str]]:
     seen: dict[tuple[str, ...], list[Any]] = {}
     for row in sample.rows:
         for path, value in _leaves(row, ()):
             seen.setdefault(path, []).append(value)
-    fields, names = [], set()
+    fields: dict[str, SampledField] = {}
+    unused: list[str] = []
     for path, values in seen.items():
         there = [value for value in values if value is not None]
         type_ = _common_type(there)
         name = re.sub(r"\W", "_", "_".join(path))
         name = f"f_{name}" if not name.isidentifier() else name
-        if type_ is None or name in names:
+        if why := _no_field(path, there, type_, name in fields):
+            unused.append(f"{_literal('.'.join(path))}: {why}")
             continue
-        names.add(name)
+        assert type_ is not None
         is_optional = len(there) < len(sample.rows)
-        fields.append(
-            SampledField(name=name, path=path, type=type_, optional=is_optional, distinct=len(set(there)))
+        fields[name] = SampledField(
+            name=name, path=path, type=type_, optional=is_optional, distinct=len(set(there))
         )
-    return fields
+    return list(fields.values()), unused
+
+
+def _no_field(path: tuple[str, ...], there: Sequence[Any], type_: type | None, is_taken: bool) -> str | None:  # noqa: FBT001
+    """Why these values can't be a field."""
+    if not all(path) or any("." in name for name in path):
+        return "a path can't name it: a name in it is empty or holds a dot"
+    if not there:
+        return "null in every row"
+    if type_ is None:
+        kinds = sorted({type(value).__name__ for value in there})
+        return f"its values ({', '.join(kinds)}) have no type in common that a field can have"
+    return "another field has the same name with what is no letter or digit replaced" if is_taken else None
 
 
 def _leaves(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in row.items():
-        if not name or "." in name:  # a path can't say it
-            continue
         if isinstance(value, Mapping):
             yield from _leaves(value, (*path, name))
-        elif not isinstance(value, list):
+        else:
             yield (*path, name), value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -173,10 +194,13 @@ def infer_key(sample: Sample, fields: Sequence[SampledField], time: SampledField
     if matching:
         (name, _), *_ = matching.most_common(1)
         return next(field for field in candidates if field.name == name)
-    return min(
-        candidates,
-        key=lambda field: (field.optional, field.type is not str, _unevenness(field, len(sample.rows))),
-    )
+
+    def rank(field: SampledField) -> tuple[bool, bool, bool, bool, float]:
+        unevenness = _unevenness(field, len(sample.rows))
+        is_named_so = re.search(r"(^|_)(id|key|uid|uuid)$", field.name.lower()) is not None
+        return field.optional, unevenness > 1, not is_named_so, field.type is not str, unevenness
+
+    return min(candidates, key=rank)
 
 
 def _unevenness(field: SampledField, rows: int) -> float:
@@ -264,7 +288,9 @@ def write_pipeline(name: str, topic: str, sample: Sample) -> str:
         name=name,
         topic=topic,
         kinds=", ".join(sorted(kinds)),
-        fields="\n        ".join(field.declaration for field in fields),
+        fields="\n        ".join(
+            [field.declaration for field in fields] + [f"# left out: {why}" for why in left_out(sample)]
+        ),
         key=key.name,
         time=time.name,
         unit=unit,

@@ -7,7 +7,15 @@ import pytest
 from features.errors import Misdeclared
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
-from workers.sampling import Sample, infer_fields, infer_key, infer_time, read_sample, write_pipeline
+from workers.sampling import (
+    Sample,
+    infer_fields,
+    infer_key,
+    infer_time,
+    left_out,
+    read_sample,
+    write_pipeline,
+)
 
 ROWS: list[dict[str, Any]] = [
     {"id": f"e{i}", "card": {"id": f"c{i % 4}", "limit": 10.5}, "amount": i if i % 2 else i + 0.5, "ok": True,
@@ -84,3 +92,25 @@ def test_names_of_the_sample_are_data(tmp_path: Path, name: str) -> None:
     pipeline = load(write_pipeline("written", "events", Sample(rows=rows)), tmp_path, "written")
     assert isinstance(pipeline, Pipeline)
     assert name in {field.json_path[0] for field in pipeline.source.schema.fields}
+
+
+def test_what_is_left_out_is_said_in_the_file() -> None:
+    rows = [
+        {"id": "a", "t": 1_700_000_000, "dev.temp": 1, "a-b": 1, "a_b": 2, "big": 2**70, "list": [1], "none": None, "": 1, "m": i or "x"}
+        for i in range(3)
+    ]  # fmt: skip
+    said = left_out(Sample(rows=rows))
+    assert [line.partition(":")[0] for line in said] == [
+        '"dev.temp"', '"a_b"', '"big"', '"list"', '"none"', '""', '"m"',
+    ]  # fmt: skip
+    text = write_pipeline("p", "t", Sample(rows=rows))
+    assert all(f"# left out: {line}\n" in text for line in said)
+
+
+def test_the_partition_key_is_rather_what_is_called_so() -> None:
+    rows = [
+        {"id": f"e{i}", "t": 1_700_000_000, "amount": f"{i % 4}.50", "user": {"id": i % 4}} for i in range(40)
+    ]
+    sample = Sample(rows=rows)
+    fields = infer_fields(sample)
+    assert infer_key(sample, fields, infer_time(sample, fields)[0]).name == "user_id"

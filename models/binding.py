@@ -144,8 +144,8 @@ def _check_column(
         )
     if name in categories and name not in vocabularies:
         raise Misdeclared(
-            f"{where} takes the category {name!r}, and there is no vocabulary for it; give the one that the model was "
-            "trained with"
+            f"{where} ({declared.text}) takes the category {name!r} as a code, and there is no vocabulary for it: give the "
+            f"one that the model was trained with (--vocabulary-from), or other columns (--input {declared.name}=...)"
         )
 
 

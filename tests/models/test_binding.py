@@ -91,7 +91,7 @@ def test_inputs_have_a_row_for_each_row(n: int) -> None:
             manifest(inputs=[codes_input(("amount",))]),
             "Input 'codes' is int64, and takes 'amount', which is float32; make .* float32 or float64",
         ),
-        (manifest(vocabularies={}), "'codes' takes the category 'shop', and there is no vocabulary"),
+        (manifest(vocabularies={}), "takes the category 'shop' as a code, and there is no vocabulary"),
         (
             manifest(inputs=[block_input(shape=("rows", 4))]),
             r"is float32\[rows, 4\] and takes 3 columns; name 4",

@@ -172,7 +172,7 @@ def single(kind: int, *shape: int | str | None, output: tuple[int | str | None, 
             {"inputs": {"x": ("amount", "card.n")}},
             r"--input x=amount,card\.n: float32\[N, 3\] takes 3 columns, and these are 2",
         ),
-        (single(INT64, "N", 2), {}, "the category 'shop', and there is no vocabulary"),
+        (single(INT64, "N", 2), {}, "the category 'shop' as a code, and there is no vocabulary"),
         (
             single(INT64, "N", 1),
             {"inputs": {"x": ("amount",)}},

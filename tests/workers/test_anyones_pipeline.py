@@ -89,6 +89,10 @@ def test_check_worker_replay_and_parity_on_it(folder: Path, broker: EmbeddedBrok
         )
     check_predictions(broker.bootstrap)
     check_letters(broker.bootstrap)
+    lines = run(
+        folder, "tail", "machines.py", "--dead-letters", "--from-beginning", "--limit", str(len(BAD)), *at
+    )
+    assert sorted(json.loads(line)["reason"] for line in lines.splitlines()) == sorted(BAD)
     report = json.loads(run(folder, "parity", "machines.py", "--json", *at))
     assert (report["rows"], report["mismatches"], report["missing"], report["extra"]) == (
         scored(6000),

@@ -1,13 +1,17 @@
 """``headrace tail PIPELINE``: predictions as they come."""
 
+import json
+
 import click
-from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka import OFFSET_END, Message, TopicPartition
 
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.clients import make_consumer
 from workers.log import LogReader
 from workers.settings import Settings
+
+_SHOWN = 4096
 
 
 @click.command("tail")
@@ -19,7 +23,10 @@ from workers.settings import Settings
 def command(
     pipeline: Pipeline, settings: Settings, *, from_beginning: bool, dead_letters: bool, limit: int | None
 ) -> None:
-    """Print PIPELINE's predictions, one JSON object a line, until it is interrupted."""
+    """Print PIPELINE's predictions, one JSON object a line, until it is interrupted.
+
+    A dead letter is an object of its headrace.* headers, the record's key, and the first 4,096 characters of its value.
+    """
     topic = pipeline.dead_letters if dead_letters else pipeline.predictions
     marks = LogReader(settings.clients(), topic).watermarks()
     consumer = make_consumer(settings.clients(), {"group.id": "headrace-tail"})
@@ -36,15 +43,23 @@ def command(
             if message is None or message.error() is not None:
                 continue
             shown += 1
-            if dead_letters:
-                headers = {
-                    name: value.decode(errors="replace")
-                    for name, value in message.headers() or ()
-                    if name.startswith("headrace.")
-                }
-                click.echo(f"{headers}")
-            click.echo((message.value() or b"").decode(errors="replace"))
+            click.echo(_letter(message) if dead_letters else _text(message.value()))
     except KeyboardInterrupt:
         pass
     finally:
         consumer.close()
+
+
+def _letter(message: Message) -> str:
+    headers = {
+        name.removeprefix("headrace."): _text(value)
+        for name, value in message.headers() or ()
+        if name.startswith("headrace.")
+    }
+    value = None if message.value() is None else _text(message.value())[:_SHOWN]
+    key = None if message.key() is None else _text(message.key())[:_SHOWN]
+    return json.dumps({**headers, "key": key, "value": value}, ensure_ascii=False)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")

@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     limit: int | None,
 ) -> None:
     """Write recorded events to the source topic of PIPELINE, in order, keyed by its partition key."""
-    records = events_of(pipeline, source)
+    pace, records = _pace(rate, speedup), events_of(pipeline, source)
     records = records if limit is None else records.slice(0, limit)
     if Topics(settings.clients()).state(pipeline.source.topic) is None:
         raise Misdeclared(
@@ -45,7 +45,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         )
     publisher = Publisher(settings.clients(), pipeline.source.topic)
     with progress_bar(f"publish to {pipeline.source.topic}", len(records)) as progress:
-        publisher.publish(records, _pace(rate, speedup), progress)
+        publisher.publish(records, pace, progress)
     click.echo(f"{len(records)} events published to {pipeline.source.topic}")
 
 

@@ -64,6 +64,7 @@ class Delivery(threading.Thread):
         self._ledger = shared.ledger
         self._clock = shared.clock
         self._mode = mode
+        self._idle_seconds = min(_IDLE_SECONDS, shared.settings.timeouts.stuck.total_seconds() / 4)
         self._on_failure = on_failure
         self.stepped_at: float | None = None
 
@@ -83,7 +84,7 @@ class Delivery(threading.Thread):
         work = self._ledger.next_work(
             takes_more=self._mode.takes_more(now),
             is_pending=self._mode.is_pending,
-            timeout=_IDLE_SECONDS if pause is None else pause,
+            timeout=self._idle_seconds if pause is None else pause,
         )
         now = self._clock()
         if work.releasing:

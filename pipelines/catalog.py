@@ -75,7 +75,7 @@ def _from_path(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Misdeclared:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever the file of a user does
         raise _unusable(str(path), Path(folder), error) from error
     return module
 
@@ -88,7 +88,7 @@ def _from_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Misdeclared:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever the file of a user does
         raise _unusable(name, Path(here), error) from error
 
 

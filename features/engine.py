@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from features.columns import Columns, Int64s
-from features.errors import Misdeclared
+from features.errors import Misdeclared, declared_as
 from features.expressions import Expression
 from features.featureset import FeatureSet
 from features.fingerprints import column_fingerprint, state_fingerprint
@@ -102,10 +102,10 @@ class Engine:
             )
         for declared in self.sets:
             declared.check(self.schema)
-        if self.score_when is not None and self.score_when.type_in(self.schema) != "boolean":
-            raise Misdeclared(
-                f"score_when={self.score_when.text} is neither true nor false; compare it with something"
-            )
+        if self.score_when is not None:
+            with declared_as(f"score_when={self.score_when.text}"):
+                if self.score_when.type_in(self.schema) != "boolean":
+                    raise Misdeclared("it is neither true nor false; compare it with something")
 
 
 class PartitionState:

@@ -7,6 +7,9 @@
     Misdeclared   the declaration is at fault  -> refused before the first record is read
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class HeadraceError(Exception):
     """What every signal of Headrace is; catch one of the three below instead."""
@@ -32,3 +35,12 @@ class Unavailable(HeadraceError):
 
 class Misdeclared(HeadraceError):
     """A declaration can't be right; the message names the field, the value and the fix."""
+
+
+@contextmanager
+def declared_as(what: str) -> Iterator[None]:
+    """Puts the place in a declaration, such as ``score_when``, before the message of a `Misdeclared`."""
+    try:
+        yield
+    except Misdeclared as error:
+        raise Misdeclared(f"{what}: {error}") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from features.errors import Misdeclared
+from features.errors import Misdeclared, declared_as
 from features.expressions import Expression
 from features.kinds.kind import KeyedKind, Kind, RowKind, WindowedKind
 from features.schema import Schema
@@ -72,20 +72,17 @@ class FeatureSet:
     def check(self, schema: Schema) -> None:
         """Raise `Misdeclared`, naming feature and fix, if anything can't be computed from these fields."""
         for name in self.key:
-            if schema[name].type not in {str, int}:
-                raise Misdeclared(
-                    f"FeatureSet {self.name!r} has the key {name!r}, a {schema[name].type.__name__}; use str or int"
-                )
+            with declared_as(f"FeatureSet {self.name!r} key"):
+                if schema[name].type not in {str, int}:
+                    raise Misdeclared(f"field {name!r} is a {schema[name].type.__name__}; use str or int")
         if self.key and schema.key not in self.key:
             raise Misdeclared(
                 f"FeatureSet {self.name!r} is keyed by {', '.join(self.key)} without the partition key {schema.key!r}: "
                 f"its events are spread over partitions; add {schema.key!r} to the key"
             )
         for name, kind in self.features.items():
-            try:
+            with declared_as(f"Feature {name!r} of {self.name or 'the event'!r}"):
                 kind.check(schema)
-            except Misdeclared as error:
-                raise Misdeclared(f"Feature {name!r} of {self.name or 'the event'!r}: {error}") from error
 
     def expressions(self) -> Iterator[Expression]:
         """Every expression of every feature."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
-from features.errors import Misdeclared
+from features.errors import Misdeclared, declared_as
 
 FieldType = type[str] | type[int] | type[float] | type[bool]
 Unit = Literal["s", "ms", "us", "ns", "iso8601"]
@@ -123,9 +123,10 @@ class Schema:
             raise Misdeclared("Schema has two fields with one path; declare it once")
 
     def _check_type(self, what: str, name: str, allowed: tuple[FieldType, ...]) -> None:
-        if self[name].type not in allowed:
-            names = " or ".join(t.__name__ for t in allowed)
-            raise Misdeclared(f"Schema {what} {name!r} is a {self[name].type.__name__}; it has to be {names}")
+        with declared_as(f"Schema {what}"):
+            if self[name].type not in allowed:
+                names = " or ".join(t.__name__ for t in allowed)
+                raise Misdeclared(f"field {name!r} is a {self[name].type.__name__}; it has to be {names}")
 
     def __getitem__(self, name: str) -> Field:
         if name in self._by_name:

@@ -31,22 +31,22 @@ class Window:
 
     def __post_init__(self) -> None:
         if not timedelta(seconds=1) <= self.length <= _LONGEST:
-            raise Misdeclared(f"Window length {self.length} is not between 1 second and 90 days")
+            raise Misdeclared(f"Window length {short_name(self.length)} is not between 1 second and 90 days")
         if self.tile == timedelta(0):
             object.__setattr__(self, "tile", self._default_tile())
         if self.tile < timedelta(seconds=1) or self.tile % timedelta(seconds=1):
-            raise Misdeclared(f"Window tile {self.tile} is not a whole number of seconds")
+            raise Misdeclared(f"Window tile {short_name(self.tile)} is not a whole number of seconds")
         if self.tile > self.length:
             raise Misdeclared(
-                f"Window tile {self.tile} is longer than its length {self.length}; make it shorter"
+                f"Window tile {short_name(self.tile)} is longer than its length {short_name(self.length)}; make it shorter"
             )
         if self.length % self.tile:
             raise Misdeclared(
-                f"Window length {self.length} is no multiple of its tile {self.tile}; choose a tile that divides it"
+                f"Window length {short_name(self.length)} is no multiple of its tile {short_name(self.tile)}; choose a tile that divides it"
             )
         if self.length // self.tile > MAX_TILES:
             raise Misdeclared(
-                f"Window {self.length} has {self.length // self.tile} tiles of {self.tile}; at most {MAX_TILES}: use a longer tile"
+                f"Window {short_name(self.length)} has {self.length // self.tile} tiles of {short_name(self.tile)}; at most {MAX_TILES}: use a longer tile"
             )
 
     def _default_tile(self) -> timedelta:

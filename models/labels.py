@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columns import Columns
-from features.errors import Misdeclared
+from features.errors import Misdeclared, declared_as
 from features.expressions import Column, Expression
 from features.program import evaluate
 from features.schema import Schema
@@ -43,16 +43,17 @@ class Labels:
 
     def check(self, schema: Schema) -> None:
         """Raise `Misdeclared` if the labels can't be computed from these fields."""
-        if schema[self.key].type is not str:
-            raise Misdeclared(
-                f"Labels key {self.key!r} is a {schema[self.key].type.__name__}; it has to be str"
-            )
-        if self.when.type_in(schema) != "boolean":
-            raise Misdeclared(
-                f"Labels when={self.when.text} is neither true nor false; compare it with something"
-            )
-        if self.value.type_in(schema) == "text":
-            raise Misdeclared(f"Labels value={self.value.text} is a text; use a number or a comparison")
+        with declared_as("Labels key"):
+            if schema[self.key].type is not str:
+                raise Misdeclared(
+                    f"field {self.key!r} is a {schema[self.key].type.__name__}; it has to be str"
+                )
+        with declared_as(f"Labels when={self.when.text}"):
+            if self.when.type_in(schema) != "boolean":
+                raise Misdeclared("it is neither true nor false; compare it with something")
+        with declared_as(f"Labels value={self.value.text}"):
+            if self.value.type_in(schema) == "text":
+                raise Misdeclared("it is a text; use a number or a comparison")
         if self.horizon <= timedelta(0):
             raise Misdeclared(f"Labels horizon {self.horizon} is not positive")
 

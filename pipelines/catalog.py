@@ -18,6 +18,9 @@ ROOTS = ("features", "models", "pipelines", "workers")
 
 _NOT_PIPELINES = {"catalog", "pipeline", "replay", "training"}
 
+_references: dict[str, str] = {}
+"""By name of a pipeline, what it was loaded by."""
+
 
 def names() -> list[str]:
     """The pipelines that come with Headrace."""
@@ -30,6 +33,11 @@ def catalog() -> Iterator[Pipeline]:
     """Every pipeline that comes with Headrace."""
     for name in names():
         yield load(name)
+
+
+def reference(pipeline: Pipeline) -> str:
+    """What it was loaded by, for a command that a message proposes; its name if it was made otherwise."""
+    return _references.get(pipeline.name, pipeline.name)
 
 
 def load(reference: str) -> Pipeline:
@@ -56,6 +64,7 @@ def load(reference: str) -> Pipeline:
         raise Misdeclared(
             f"{reference!r}: {attribute or 'pipeline'} {what}; the file has to say: pipeline = Pipeline(...)"
         )
+    _references[pipeline.name] = reference
     return pipeline
 
 

@@ -20,16 +20,24 @@ from pipelines.pipeline import Pipeline
 from workers.publisher import RECORDS
 
 
+def _is_json_lines(source: Path) -> bool:
+    if not source.exists():
+        raise Misdeclared(
+            f"--from {source}: there is no such file; give a Parquet file, a folder of them, or a file of JSON lines"
+        )
+    return source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}
+
+
 def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
     """Recorded events of a Parquet file or folder, or of a file of JSON lines, for replay."""
-    if source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}:
+    if _is_json_lines(source):
         return as_recorded(_json_lines(pipeline, source))
     return read_events(source)
 
 
 def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
     """The same events with the columns of `workers.publisher.RECORDS`, in their order."""
-    if source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}:
+    if _is_json_lines(source):
         return _json_lines(pipeline, source)
     table = read_events(source)
     if set(RECORDS.names) <= set(table.schema.names):

@@ -72,9 +72,7 @@ class LogReader:
         if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise KafkaException(topic.error)
         if not topic.partitions:
-            raise Unavailable(
-                f"Topic {self.topic!r} is not there; create it with headrace topics PIPELINE --create"
-            )
+            raise Unavailable(f"Topic {self.topic!r} is not there; headrace topics creates it")
         return {
             number: consumer.get_watermark_offsets(TopicPartition(self.topic, number), timeout=_ANSWER)
             for number in sorted(topic.partitions)

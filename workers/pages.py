@@ -21,7 +21,7 @@ def _settings_lines() -> Iterator[str]:
     yield "*Made from `workers/settings.py` by `make docs`; change it there.*"
     yield ""
     yield "A flag goes over the environment, that over a TOML file: `headrace.toml` in the working folder, or the file"
-    yield "that `HEADRACE_SETTINGS` names. Durations are seconds. What librdkafka understands passes through to every"
+    yield "that `HEADRACE_SETTINGS` names. A duration is a number of seconds, or `500ms`, `10s`, `5m`, `1h`. What librdkafka understands passes through to every"
     yield "Kafka client as `kafka.*`, or to one kind of client as `kafka.consumer.*` and `kafka.producer.*`:"
     yield ""
     yield "| where | how |"

@@ -9,7 +9,6 @@ from models.loading import load_model
 from models.registry import ModelRef, Registry
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
-from workers.log import LogReader
 from workers.settings import Settings
 from workers.sinks import check_sinks
 from workers.topics import Topics, topic_specs
@@ -97,13 +96,13 @@ def _topics(pipeline: Pipeline, settings: Settings) -> Iterator[Line]:
         return
     missing = [spec.name for spec in topic_specs(pipeline) if spec.name not in there]
     if missing:
-        detail = f"{', '.join(missing)}: headrace topics PIPELINE --create"
+        detail = f"{', '.join(missing)}: headrace topics {catalog.reference(pipeline)} --create"
         yield Line(what="topics", outcome=Outcome.ABSENT, detail=detail)
         return
 
     def check() -> str:
         topics.check(pipeline)
-        check_sinks(pipeline, LogReader(settings.clients(), pipeline.predictions))
+        check_sinks(pipeline, settings.clients())
         return f"{pipeline.source.topic} has {there[pipeline.source.topic]} partitions, and so have its predictions"
 
     yield _line("topics", check)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
+from features.engine import RESERVED_COLUMNS
 from features.errors import Misdeclared
 
 MOST_ROWS = 5000
@@ -275,8 +276,8 @@ def write_pipeline(name: str, topic: str, sample: Sample) -> str:
         + (["mean", "raw", "sum_"] if numbers else [])
         + (["category"] if texts else [])
     )
-    row_lines = [f'"{f.name}": raw("{f.name}"),' for f in numbers] + [
-        f'"{f.name}": category("{f.name}"),' for f in texts
+    row_lines = [f'"{_feature_name(f)}": raw("{f.name}"),' for f in numbers] + [
+        f'"{_feature_name(f)}": category("{f.name}"),' for f in texts
     ]
     row_set = f"        FeatureSet(features={{{' '.join(row_lines).rstrip(',')}}}),\n" if row_lines else ""
     windowed = (
@@ -297,3 +298,7 @@ def write_pipeline(name: str, topic: str, sample: Sample) -> str:
         row_set=row_set,
         windowed="\n                    ".join(windowed),
     )
+
+
+def _feature_name(field: SampledField) -> str:
+    return f"{field.name}_value" if field.name in RESERVED_COLUMNS else field.name

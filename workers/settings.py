@@ -5,13 +5,14 @@ What librdkafka understands passes through as ``kafka.*``: ``--kafka security.pr
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -29,6 +30,21 @@ _SECRETS = ("password", "secret", "token", "ssl.key.pem", "oauthbearer.config", 
 
 _OTHERS = {"settings", "kernel_cache", "pipeline", "require_kafka", "no_skips"}
 """What else is read from ``HEADRACE_*``: by this module, the kernels, `workers.faust_app` and the tests."""
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+_UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _read_duration(value: Any) -> Any:
+    """``500ms``, ``10s``, ``5m``, ``1h``, or seconds; pydantic reads ISO 8601 such as ``PT0.5S``."""
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
+"""A stretch of time; see `_read_duration`."""
 
 
 class Settings(BaseSettings):
@@ -62,19 +78,25 @@ class Settings(BaseSettings):
     max_open_bytes: int = Field(
         64 << 20, ge=1 << 20, description="Bytes of records that may wait for predictions."
     )
-    commit_interval: timedelta = Field(
-        timedelta(milliseconds=100), description="How often outputs and offsets are committed."
+    commit_interval: Duration = Field(
+        timedelta(milliseconds=100),
+        ge=timedelta(milliseconds=1),
+        description="How often outputs and offsets are committed.",
     )
-    drain_timeout: timedelta = Field(
+    drain_timeout: Duration = Field(
         timedelta(seconds=3),
+        ge=timedelta(0),
         description="How long a leaving worker finishes what it has begun before it drops it.",
     )
-    stuck_after: timedelta = Field(
+    stuck_after: Duration = Field(
         timedelta(seconds=60),
+        ge=timedelta(seconds=1),
         description="Age of the oldest unfinished slice at which the process ends itself.",
     )
-    retry_for: timedelta = Field(
-        timedelta(seconds=60), description="How long a failing dependency is tried before the process ends."
+    retry_for: Duration = Field(
+        timedelta(seconds=60),
+        ge=timedelta(seconds=1),
+        description="How long a failing dependency is tried before the process ends.",
     )
     admin_host: str = Field("127.0.0.1", description="Address of /live, /ready and /metrics.")
     admin_port: int = Field(
@@ -170,8 +192,13 @@ def _say(problem: Mapping[str, Any]) -> str:
     name = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
         return f"There is no setting {name!r}; {did_you_mean(name, Settings.model_fields)}"
-    shown = "***" if _is_secret(name) else repr(problem["input"])
-    return f"Setting {name!r} is {shown}: {problem['msg']}"
+    expected = problem["msg"]
+    if problem["type"].startswith("time_delta"):
+        expected = "it is no duration; write 500ms, 10s, 5m, 1h or ISO 8601 such as PT0.5S"
+    given = problem["input"]
+    shown = f"{given.total_seconds():g} s" if isinstance(given, timedelta) else repr(given)
+    shown = "***" if _is_secret(name) else shown
+    return f"Setting {name!r} is {shown}: {expected}"
 
 
 def _is_secret(name: str) -> bool:

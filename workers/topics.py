@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from features.errors import Misdeclared, Unavailable
+from pipelines import catalog
 from pipelines.pipeline import Pipeline
 from workers.clients import make_admin
 
@@ -104,7 +105,7 @@ class Topics:
             if states[spec.name] is None:
                 raise Misdeclared(
                     f"Topic {spec.name!r} ({spec.role} of {pipeline.name!r}) is not there; "
-                    "create it with: headrace topics PIPELINE --create"
+                    f"create it with: headrace topics {catalog.reference(pipeline)} --create"
                 )
         source, predictions = (states[spec.name] for spec in specs[:2])
         assert source is not None

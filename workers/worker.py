@@ -18,7 +18,7 @@ from workers.log import LogReader
 from workers.predictions import PredictionEncoder, PredictionForm
 from workers.scorer import Scorer
 from workers.settings import Settings
-from workers.sinks import check_sinks
+from workers.sinks import check_sinks, client_id
 from workers.states import StateKeeper
 from workers.topics import Topics
 from workers.transport import (
@@ -82,7 +82,7 @@ class Worker:
             limits=Limits(open_bytes=settings.max_open_bytes),
             timeouts=Timeouts(drain=settings.drain_timeout, stuck=settings.stuck_after),
             retries=Retries(deadline=settings.retry_for),
-            kafka=settings.kafka,
+            kafka={"client.id": client_id(self.pipeline), **settings.kafka},
         )
 
     @property
@@ -103,7 +103,7 @@ class Worker:
         ref = ModelRef.parse(settings.model or pipeline.model)
         self.model = load_model(Registry.at(settings.registry), ref, pipeline.engine, pipeline.batch)
         Topics(settings.clients()).check(pipeline)
-        check_sinks(pipeline, self._reader(pipeline.predictions))
+        check_sinks(pipeline, settings.clients())
         self.model.warm()
         self._is_checked = True
 

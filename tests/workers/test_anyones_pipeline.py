@@ -208,6 +208,24 @@ def test_what_does_not_agree_is_refused_before_the_first_record(
     )
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize("sink", ["predictions", "dead_letters"])
+def test_an_empty_sink_that_a_running_worker_writes_to_is_refused(
+    folder: Path, kafka_broker: KafkaBroker, sink: str
+) -> None:
+    at, end = ("--bootstrap", kafka_broker.bootstrap), time.time_ns()
+    text = (folder / "machines.py").read_text()
+    for name in ("first", "second"):
+        named = text.replace('name="machines"', f'name="{name}-{end}", {sink}="shared-{end}"')
+        (folder / f"{name}.py").write_text(named.replace('topic="machine-events"', f'topic="events-{end}"'))
+        run(folder, "topics", f"{name}.py", "--create", *at)
+    run(folder, "models", "register", "stops.onnx", "--pipeline", "first.py")
+    with WorkerProcess(str(folder / "first.py"), "--registry", str(folder / "registry"), *at):
+        said = run(folder, "worker", "second.py", "--admin-port", "0", *at, code=1)
+    assert f"Topic 'shared-{end}' is written to by a worker of pipeline 'first-{end}'" in said
+    assert f"{sink}=" in said
+
+
 def test_a_flood_of_dead_letters_stops_the_worker_and_loses_nothing(
     folder: Path, embedded_broker: EmbeddedBroker
 ) -> None:

@@ -114,3 +114,15 @@ def test_the_partition_key_is_rather_what_is_called_so() -> None:
     sample = Sample(rows=rows)
     fields = infer_fields(sample)
     assert infer_key(sample, fields, infer_time(sample, fields)[0]).name == "user_id"
+
+
+def test_a_field_with_a_name_that_every_row_has_gets_a_feature_of_another_name(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"a{i % 7}", "ts": 1_710_000_000 + i, "offset": i * 0.5, "label": "xy"[i % 2], "from": "z"}
+        for i in range(40)
+    ]
+    pipeline = load(write_pipeline("reserved", "events", Sample(rows=rows)), tmp_path, "reserved")
+    assert isinstance(pipeline, Pipeline)
+    assert {"offset_value", "label_value", "from"} < set(
+        pipeline.engine.float_columns + pipeline.engine.category_columns
+    )

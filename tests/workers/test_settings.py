@@ -51,6 +51,11 @@ def test_secrets_are_not_shown() -> None:
         ({"delivery": "at_most_once"}, "Setting 'delivery' is 'at_most_once'"),
         ({"bootstrap": "nowhere"}, "'nowhere' is not host:port"),
         ({"slice_records": 0}, "Setting 'slice_records' is 0"),
+        (
+            {"commit_interval": "soon"},
+            "Setting 'commit_interval' is 'soon': it is no duration; write 500ms, 10s,",
+        ),
+        ({"retry_for": "0"}, "Setting 'retry_for' is 0 s"),
         ({"bootstrp": "a:1"}, "There is no setting 'bootstrp'; did you mean 'bootstrap'?"),
     ],
 )
@@ -66,3 +71,13 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         Misdeclared, match="There is no setting HEADRACE_BOOTSTRAPS; did you mean 'HEADRACE_BOOTSTRAP'"
     ):
         load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0.5", 0.5), ("500ms", 0.5), ("10s", 10), ("5 m", 300), ("1h", 3600), ("2d", 172_800), ("PT0.5S", 0.5), (1.5, 1.5)],
+)  # fmt: skip
+def test_a_duration_is_seconds_or_has_a_unit(text: object, seconds: float) -> None:
+    assert load_settings({"stuck_after": "1m", "drain_timeout": text}).drain_timeout == timedelta(
+        seconds=seconds
+    )

@@ -6,6 +6,7 @@ import click
 import pyarrow as pa
 
 from features.errors import Misdeclared
+from pipelines import catalog
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
@@ -41,7 +42,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     records = records if limit is None else records.slice(0, limit)
     if Topics(settings.clients()).state(pipeline.source.topic) is None:
         raise Misdeclared(
-            f"Topic {pipeline.source.topic!r} is not there; create it with: headrace topics PIPELINE --create"
+            f"Topic {pipeline.source.topic!r} is not there; create it with: headrace topics {catalog.reference(pipeline)} --create"
         )
     publisher = Publisher(settings.clients(), pipeline.source.topic)
     with progress_bar(f"publish to {pipeline.source.topic}", len(records)) as progress:

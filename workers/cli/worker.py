@@ -27,6 +27,7 @@ def command(pipeline: Pipeline, settings: Settings) -> None:
     logging.getLogger().addHandler(log_handler(settings))
     logging.getLogger().setLevel(settings.log_level.upper())
     worker = faust.Worker(app, loglevel=settings.log_level.upper(), override_logging=False, quiet=True)
+    worker.spinner = None  # it writes to the terminal even where there is none
     try:
         worker.execute_from_commandline()
     finally:

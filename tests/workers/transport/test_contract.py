@@ -81,7 +81,7 @@ def test_an_agent_that_raises_ends_the_process_and_nothing_is_skipped(
 def test_a_slice_that_is_never_done_ends_the_process(cluster: Cluster, make_plan: MakePlan) -> None:
     source, target = cluster.topic(), cluster.topic()
     cluster.fill(source, numbers(0, 300))
-    plan = make_plan(cluster, {source: target}, hang_at=(2, 0), stuck_seconds=1.0, drain_seconds=0.5)
+    plan = make_plan(cluster, {source: target}, hang_at=(2, 0), stuck_seconds=4.0, drain_seconds=0.5)
     with WorkerProcess(plan) as worker:
         assert worker.ended() not in {0, -15}
         assert f"a slice of {source}[2] has been open for" in worker.log
@@ -90,7 +90,7 @@ def test_a_slice_that_is_never_done_ends_the_process(cluster: Cluster, make_plan
 def test_an_agent_that_blocks_the_event_loop_ends_the_process(cluster: Cluster, make_plan: MakePlan) -> None:
     source, target = cluster.topic(), cluster.topic()
     cluster.fill(source, numbers(0, 300))
-    plan = make_plan(cluster, {source: target}, block_at=(2, 0), stuck_seconds=1.0, crash_seconds=0.5)
+    plan = make_plan(cluster, {source: target}, block_at=(2, 0), stuck_seconds=4.0, crash_seconds=0.5)
     with WorkerProcess(plan) as worker:
         assert worker.ended() == 1
         assert f"a slice of {source}[2] has been open for" in worker.log

@@ -3,19 +3,18 @@
 *Malformed* is a pure function of a record and the declaration, so replay agrees with the worker.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
 
 from features.codecs.json import Decoded, JsonCodec
-from features.columns import Bytes, Columns, Int64s
+from features.columns import Bytes, Columns
 from features.errors import Malformed
-from features.kernels.texts import same_integers, same_texts
-from features.kernels.times import EARLIEST, LATEST, parse_iso8601
-from features.records import NO_TIMESTAMP, RawRecords
-from features.schema import EventTime, Schema
+from features.kernels.checks import AHEAD, FLOAT, PARTS, SECONDS, TEXT, find_faults, read_times
+from features.kernels.times import EARLIEST, LATEST
+from features.records import RawRecords
+from features.schema import Schema
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -43,88 +42,76 @@ class RecordDecoder:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._codec = JsonCodec(schema)
+        self._most_ahead = schema.time.max_ahead // timedelta(milliseconds=1)
+        self._is_key_text = schema[schema.key].type is str
 
     def decode(self, records: RawRecords) -> DecodedRecords:
         """Columns of the well-formed records and the reason for each other one."""
         columns, malformed = columns_of(self.schema, self._codec.decode(records.values))
-        self._check_ahead(columns, records.timestamps, malformed)
-        self._check_keys(columns, records.keys, malformed)
+        faults = self._faults(columns, records)
+        if faults is not None:
+            for row in np.flatnonzero(faults).tolist():
+                malformed.setdefault(row, self._named(columns, records, row, int(faults[row])))
         return DecodedRecords.of(columns, malformed)
 
-    def _check_ahead(self, columns: Columns, timestamps: Int64s, malformed: dict[int, Malformed]) -> None:
-        rule = self.schema.time
-        max_ahead = rule.max_ahead // timedelta(milliseconds=1)
-        ahead = (columns.times - timestamps > max_ahead) & (timestamps != NO_TIMESTAMP)
-        for row in np.flatnonzero(ahead).tolist():
-            by = (int(columns.times[row]) - int(timestamps[row])) / 1000
-            detail = f"{rule.field!r} is {by:.3f} s past the record's Kafka timestamp; max_ahead is {rule.max_ahead}"
-            malformed.setdefault(row, Malformed("time_ahead", detail))
+    def _faults(self, columns: Columns, records: RawRecords) -> Bytes | None:
+        """``(n,) uint8`` as `find_faults` writes it, or ``None`` if there are none."""
+        name, keys = self.schema.key, records.keys
+        some = [key or b"" for key in keys] if None in keys else keys
+        lengths = np.fromiter(map(len, some), np.int64, len(some))  # type: ignore[arg-type]
+        if some is not keys:
+            lengths[[i for i, key in enumerate(keys) if key is None]] = -1
+        packed = np.frombuffer(b"".join([*some, b"\0"]), np.uint8)  # type: ignore[list-item]
+        faults: Bytes = np.empty(len(keys), np.uint8)
+        count = find_faults(
+            columns.times, records.timestamps, self._most_ahead, self._is_key_text, columns.base, columns.word(name),
+            columns.is_valid(name), packed.ctypes.data, lengths, faults,
+        )  # fmt: skip
+        return faults if count else None
 
-    def _check_keys(
-        self, columns: Columns, keys: Sequence[bytes | None], malformed: dict[int, Malformed]
-    ) -> None:
-        name = self.schema.key
-        data, refs = _pack(keys)
-        same: Bytes = np.empty(len(keys), np.uint8)
-        word, valid = columns.word(name), columns.is_valid(name)
-        if self.schema[name].type is str:
-            held = np.where(valid.view(np.bool_), word, -1)
-            same_texts(columns.base, held, data.ctypes.data, refs, same)
-        else:
-            same_integers(word, valid, data.ctypes.data, refs, same)
-        for row in np.flatnonzero(same == 0).tolist():
-            if row not in malformed:
-                malformed[row] = Malformed(
-                    "key_mismatch", f"the Kafka key {keys[row]!r} is not the value of {name!r}"
-                )
+    def _named(self, columns: Columns, records: RawRecords, row: int, fault: int) -> Malformed:
+        rule = self.schema.time
+        if fault & AHEAD:
+            by = (int(columns.times[row]) - int(records.timestamps[row])) / 1000
+            return Malformed(
+                "time_ahead",
+                f"{rule.field!r} is {by:.3f} s past the record's Kafka timestamp; max_ahead is {rule.max_ahead}",
+            )
+        detail = f"the Kafka key {records.keys[row]!r} is not the value of {self.schema.key!r}"
+        return Malformed("key_mismatch", detail)
 
 
 def columns_of(schema: Schema, decoded: Decoded) -> tuple[Columns, dict[int, Malformed]]:
-    """Columns of every row with its event time, and what is wrong so far."""
+    """Columns of every row with its event time, and what is wrong so far.
+
+    Integer times are rounded down to the millisecond, floats to the nearest one.
+    """
+    rule, n = schema.time, decoded.words.shape[1]
     columns = Columns(
         schema=schema,
         buffer=decoded.buffer,
         words=decoded.words,
         valid=decoded.valid,
-        times=np.empty(decoded.words.shape[1], np.int64),
-        positions=np.arange(decoded.words.shape[1]),
+        times=np.empty(n, np.int64),
+        positions=np.arange(n),
     )
-    rule, malformed = schema.time, dict(decoded.malformed)
-    columns.times[:] = event_times(columns, rule)
-    for row in np.flatnonzero((columns.times < EARLIEST) | (columns.times > LATEST)).tolist():
+    per_second = _PER_SECOND.get(rule.unit, 1000)
+    unusable = read_times(
+        _sort(schema), 1000 / per_second, per_second // 1000, columns.base, columns.word(rule.field),
+        columns.is_valid(rule.field), columns.times,
+    )  # fmt: skip
+    malformed = dict(decoded.malformed)
+    if unusable:
         detail = f"{rule.field!r} is no time in {rule.unit} between year 1 and 9999"
-        malformed.setdefault(row, Malformed("unusable_time", detail))
+        for row in np.flatnonzero((columns.times < EARLIEST) | (columns.times > LATEST)).tolist():
+            malformed.setdefault(row, Malformed("unusable_time", detail))
     return columns, malformed
 
 
-def event_times(columns: Columns, rule: EventTime) -> Int64s:
-    """``(n,) int64`` ms since the epoch; a time that can't be used lies outside `EARLIEST` to `LATEST`.
-
-    Integers are rounded down to the millisecond, floats to the nearest one.
-    """
-    valid = columns.is_valid(rule.field).view(np.bool_)
-    if rule.unit == "iso8601":
-        times: Int64s = np.empty(len(columns), np.int64)
-        parse_iso8601(columns.base, columns.word(rule.field), columns.is_valid(rule.field), times)
-        return times
-    if columns.schema[rule.field].type is float:
-        with np.errstate(invalid="ignore", over="ignore"):
-            millis = np.rint(columns.number(rule.field) * (1000 / _PER_SECOND[rule.unit]))
-        usable = valid & (millis >= EARLIEST) & (millis <= LATEST)
-        return np.where(usable, millis, LATEST + 1).astype(np.int64)
-    word = columns.word(rule.field)
-    if rule.unit == "s":
-        usable = valid & (word >= EARLIEST // 1000) & (word <= LATEST // 1000)
-        return np.where(usable, np.where(usable, word, 0) * 1000, LATEST + 1)
-    return np.where(valid, word // (_PER_SECOND[rule.unit] // 1000), LATEST + 1)
-
-
-def _pack(texts: Sequence[bytes | None]) -> tuple[Bytes, Int64s]:
-    """One buffer for the keys and a reference to each, -1 for null."""
-    rows = [text or b"" for text in texts] if None in texts else texts
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))  # type: ignore[arg-type]
-    starts = np.cumsum(lengths) - lengths
-    refs = (starts << 24) | lengths
-    if rows is not texts:
-        refs[[i for i, text in enumerate(texts) if text is None]] = -1
-    return np.frombuffer(b"".join(rows) + bytes(16), np.uint8), refs  # type: ignore[arg-type]
+def _sort(schema: Schema) -> int:
+    """What stands in the time field, for `read_times`."""
+    if schema.time.unit == "iso8601":
+        return TEXT
+    if schema[schema.time.field].type is float:
+        return FLOAT
+    return SECONDS if schema.time.unit == "s" else PARTS

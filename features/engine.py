@@ -13,19 +13,19 @@ from functools import cached_property
 
 import numpy as np
 
-from features.columns import Columns, Int64s
+from features.columns import Bytes, Columns, Int64s
 from features.errors import Misdeclared, declared_as
 from features.expressions import Expression
 from features.featureset import FeatureSet
 from features.fingerprints import column_fingerprint, state_fingerprint
-from features.kernels.prepare import choose_rows, write_inputs
-from features.keys import EntityKey
+from features.kernels.memory import address_of
+from features.kernels.process import NO_ROOM, SET_COLUMNS, STATE_COLUMNS, process_slice
 from features.kinds.kind import KeyedKind, Kind, RowKind
 from features.plan import FoldInputs, Mask, Plan, Tables
 from features.program import Program
 from features.rows import Rows
 from features.schema import Schema
-from features.state import Inputs, KeyedState
+from features.state import KeyedState
 
 RESERVED_COLUMNS = {"partition", "offset", "event_time", "key", "label_key", "label", "features_digest"}
 """Names of the columns of a training table that are no features."""
@@ -36,10 +36,27 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CompiledSet:
-    """A keyed feature set for the kernel."""
+    """A keyed feature set for the kernel.
 
-    key: EntityKey
+    Args:
+        parts: ``(parts,) int64`` the key's fields, as rows of the columns.
+        is_text: ``(parts,) uint8``.
+        tables: What is folded and read.
+    """
+
+    parts: Int64s
+    is_text: Bytes
     tables: Tables
+
+    @property
+    def row(self) -> list[int]:
+        """Where the kernel finds it; see `features.kernels.process`."""
+        it = self.tables
+        return [
+            address_of(self.parts), address_of(self.is_text), len(self.parts),
+            *(number for table in (it.groups, it.lanes, it.cells, it.outputs) for number in (address_of(table), len(table))),
+            address_of(it.fills), address_of(it.rules), it.words_per_event,
+        ]  # fmt: skip
 
 
 class Engine:
@@ -69,10 +86,14 @@ class Engine:
             _compile(schema, declared, plan, places) for declared, plan in zip(keyed, plans, strict=True)
         )
         self.program = Program(schema, _expressions(self.sets, inputs, score_when))
-        self.scored = -1 if score_when is None else self.program.place(score_when)
-        self.mask_places = _table([_places(self.program, mask) for mask in inputs.masks.values()], 2)
-        self.value_places = _table([_value_place(self.program, value) for value in inputs.values.values()], 2)
-        self.row_places = _table(list(_row_places(self.sets, places, self.program)), 3)
+        self.tables = (
+            *self.program.tables,
+            -1 if score_when is None else self.program.place(score_when),
+            _table([_places(self.program, mask) for mask in inputs.masks.values()], 2),
+            _table([_value_place(self.program, value) for value in inputs.values.values()], 2),
+            _table(list(_row_places(self.sets, places, self.program)), 3),
+            _table([compiled.row for compiled in self.compiled], SET_COLUMNS),
+        )
 
     @cached_property
     def column_fingerprint(self) -> str:
@@ -113,39 +134,26 @@ class PartitionState:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.watermark: int = NO_TIME
-        self._keyed = tuple(KeyedState(compiled.tables) for compiled in engine.compiled)
+        self._clock = np.array([NO_TIME])
+        self._states = np.zeros((len(engine.compiled), STATE_COLUMNS), np.int64)
+        self._keyed = tuple(
+            KeyedState(compiled.tables, row)
+            for compiled, row in zip(engine.compiled, self._states, strict=True)
+        )
 
     def process(self, columns: Columns) -> Rows:
         """Read and fold a slice of the partition's well-formed events, in log order."""
         engine, n = self.engine, len(columns)
-        computed = engine.program.run(columns)
-        watermarks, rows, events = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-        count = choose_rows(
-            engine.scored,
-            self.watermark,
-            computed.data,
-            computed.known,
-            columns.times,
-            watermarks,
-            rows,
-            events,
-        )
-        events = events[:count]
-        block = np.empty((count, len(engine.float_columns)), np.float32)
-        ids = np.empty((count, len(engine.category_columns)), np.int64)
-        masks = np.empty((len(engine.mask_places), n), np.uint8)
-        values = np.empty((len(engine.value_places), n), np.float64)
-        write_inputs(
-            engine.mask_places, engine.value_places, engine.row_places, events, computed.data, computed.floats,
-            computed.known, masks, values, block, ids,
-        )  # fmt: skip
-        inputs = Inputs(times=columns.times, watermarks=watermarks, rows=rows, masks=masks, values=values)
-        if n:
-            for compiled, state in zip(engine.compiled, self._keyed, strict=True):
-                state.fold(compiled.key.of(columns), inputs, block, ids)
-            self.watermark = int(watermarks[-1])
-        return Rows(block=block, ids=ids, events=events)
+        events = np.empty(n, np.int64)
+        block = np.empty((n, len(engine.float_columns)), np.float32)
+        ids = np.empty((n, len(engine.category_columns)), np.int64)
+        while (count := process_slice(
+            *engine.tables, self._states, self._clock, columns.base, columns.words, columns.valid, columns.times,
+            events, block, ids,
+        )) == NO_ROOM:  # fmt: skip
+            for state in self._keyed:
+                state.grow()
+        return Rows(block=block[:count], ids=ids[:count], events=events[:count])
 
     @property
     def keys(self) -> int:
@@ -159,14 +167,14 @@ class PartitionState:
 
     def snapshot(self) -> dict[str, Int64s]:
         """A copy of everything, by name: arrays of ``int64``."""
-        arrays = {"watermark": np.array([self.watermark], np.int64)}
+        arrays = {"watermark": self._clock.copy()}
         for number, state in enumerate(self._keyed):
             arrays.update({f"{number}.{name}": array for name, array in state.snapshot().items()})
         return arrays
 
     def restore(self, snapshot: Mapping[str, Int64s]) -> None:
         """Become what the snapshot was taken of; the engine's state fingerprint has to be the same."""
-        self.watermark = int(snapshot["watermark"][0])
+        self._clock[:] = snapshot["watermark"]
         for number, state in enumerate(self._keyed):
             prefix = f"{number}."
             state.restore(
@@ -227,7 +235,11 @@ def _compile(schema: Schema, declared: FeatureSet, plan: Plan, places: Mapping[s
         max_late=schema.time.max_late,
         include_current=declared.include_current,
     )
-    return _CompiledSet(key=EntityKey(schema, declared.key), tables=tables)
+    return _CompiledSet(
+        parts=np.array([schema.place(name) for name in declared.key], np.int64),
+        is_text=np.array([schema[name].type is str for name in declared.key], np.uint8),
+        tables=tables,
+    )
 
 
 def _expressions(

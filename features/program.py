@@ -83,6 +83,9 @@ class Program:
         schema: Of the columns.
         expressions: What to compute.
 
+    Attributes:
+        tables: The first arguments of `features.kernels.prepare.run_program`.
+
     Raises:
         Misdeclared: One of them can't be computed from these fields.
     """
@@ -93,12 +96,14 @@ class Program:
             expression.type_in(schema)
             building.add(expression)
         self._places, self._types = building.places, building.types
-        self._table = np.array(building.operations, np.int64).reshape(-1, 4)
-        self._constants = np.array(building.constants, np.int64)
         zones = [zone(name) for name in building.zones]
-        self._zone_at = np.cumsum([0, *(len(each.starts) for each in zones)])
-        self._starts = np.concatenate([np.empty(0, np.int64), *(each.starts for each in zones)])
-        self._offsets = np.concatenate([np.empty(0, np.int64), *(each.offsets for each in zones)])
+        self.tables = (
+            np.array(building.operations, np.int64).reshape(-1, 4),
+            np.array(building.constants, np.int64),
+            np.cumsum([0, *(len(each.starts) for each in zones)]),
+            np.concatenate([np.empty(0, np.int64), *(each.starts for each in zones)]),
+            np.concatenate([np.empty(0, np.int64), *(each.offsets for each in zones)]),
+        )
 
     def place(self, expression: Expression) -> int:
         """The row of the expression's value."""
@@ -110,11 +115,11 @@ class Program:
 
     def run(self, columns: Columns) -> Computed:
         """The value of every subexpression over a slice."""
-        data = np.empty((len(self._table), len(columns)), np.int64)
+        data = np.empty((len(self._types), len(columns)), np.int64)
         computed = Computed(data=data, floats=data.view(np.float64), known=np.empty(data.shape, np.uint8))
         prepare.run_program(
-            self._table, self._constants, self._zone_at, self._starts, self._offsets, MISSING_ID, columns.base,
-            columns.words, columns.valid, columns.times, computed.data, computed.floats, computed.known,
+            *self.tables, MISSING_ID, columns.base, columns.words, columns.valid, columns.times, computed.data,
+            computed.floats, computed.known,
         )  # fmt: skip
         return computed
 

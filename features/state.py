@@ -6,92 +6,58 @@ their used prefixes, and a state restored from it goes on with the same bits.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from features.columns import Bytes, Int64s
-from features.kernels.arena import FREE_LISTS
-from features.kernels.fold import SLOT_BYTES, fold_slice, sweep
-from features.kernels.slots import COUNTER_WORDS, DIRECTORY_WORDS, LIVE_KEYS, USED_SLOTS, find_slots
+from features.columns import Int64s
+from features.kernels.arena import FREE_LISTS as ARENA_LISTS
+from features.kernels.fold import SLOT_BYTES
+from features.kernels.memory import address_of
+from features.kernels.process import (
+    ARENA,
+    ARENA_NEEDED,
+    ARENA_WORDS,
+    COUNTERS,
+    DIRECTORY,
+    FREE_LISTS,
+    HEADS,
+    HEADS_NEEDED,
+    HEADS_WORDS,
+    TOTALS,
+)
+from features.kernels.slots import COUNTER_WORDS, DIRECTORY_WORDS, LIVE_KEYS, USED_SLOTS
 from features.plan import Tables
 
 _RESERVED = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 """Bytes of address space for each array. Untouched pages take no memory, so a state grows without a copy."""
-_SWEEPS_PER_EVENT = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
-    """The entity key of each event of a slice.
-
-    Args:
-        address: Of the bytes that ``refs`` point into.
-        refs: ``(n,) int64``: ``offset << 24 | length``, -1 for null.
-        buffer: What keeps the bytes alive.
-    """
-
-    address: int
-    refs: Int64s
-    buffer: Bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the kernel folds of a slice of ``n`` events.
-
-    Args:
-        times: ``(n,) int64`` ms.
-        watermarks: ``(n,) int64`` ms, running maximum of the partition's event times.
-        rows: ``(n,) int64`` the row that each event fills, or -1.
-        masks: ``(masks, n) uint8``.
-        values: ``(values, n) float64``.
-    """
-
-    times: Int64s
-    watermarks: Int64s
-    rows: Int64s
-    masks: Bytes
-    values: NDArray[np.float64]
 
 
 class KeyedState:
-    """Slots, arena and table of one feature set; see `features.kernels.slots` for the layout."""
+    """Slots, arena and table of one feature set; see `features.kernels.slots` for the layout.
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    Args:
+        tables: Of the feature set.
+        row: ``(10,) int64`` where the kernel finds it, written; see `features.kernels.process`.
+    """
+
+    def __init__(self, tables: Tables, row: Int64s) -> None:
+        self.row = row
         self._slot_words = int(tables.rules[SLOT_BYTES]) // 8
         self._heads = _reserve(self._slot_words)
         self._arena = _reserve(1)
-        self._free = np.zeros(FREE_LISTS, np.int64)
+        self._free = np.zeros(ARENA_LISTS, np.int64)
         self._free[0] = 1
         self._directory = np.zeros(DIRECTORY_WORDS, np.int64)
         self._counters = np.zeros(COUNTER_WORDS, np.int64)
         self._totals = np.zeros(max(1, len(tables.lanes)), np.int64)
         self._note_addresses()
 
-    def fold(self, keys: Keys, inputs: Inputs, block: NDArray[np.float32], ids: Int64s) -> None:
-        """Read and fold a slice in log order, writing its rows into ``block`` and ``ids``."""
-        n = len(inputs.times)
-        self._make_room(n, keys.refs)
-        slots, scratch = np.empty(n, np.int64), np.empty(n, np.int64)
-        heads, arena, free, directory, counters, totals = self._addresses
-        tables = self.tables
-        find_slots(
-            keys.address, keys.refs, heads, 8 * self._slot_words, arena, free, directory, counters,
-            scratch, slots,
-        )  # fmt: skip
-        fold_slice(
-            slots, inputs.times, inputs.watermarks, inputs.rows, inputs.masks, inputs.values,
-            heads, arena, free, tables.groups, tables.lanes, tables.cells, tables.outputs, tables.fills,
-            tables.rules, totals, block, ids,
-        )  # fmt: skip
-        if n:
-            sweep(
-                heads, arena, free, directory, counters, tables.groups, tables.cells, tables.rules,
-                int(inputs.watermarks[-1]), _SWEEPS_PER_EVENT * n,
-            )  # fmt: skip
+    def grow(self) -> None:
+        """Make the room that the last slice was found to need."""
+        row = self.row
+        self._heads = _with_room(self._heads, self._used_words, int(row[HEADS_NEEDED]))
+        self._arena = _with_room(self._arena, int(self._free[0]), int(row[ARENA_NEEDED]))
+        self._note_addresses()
 
     @property
     def keys(self) -> int:
@@ -101,12 +67,12 @@ class KeyedState:
     @property
     def size(self) -> int:
         """Bytes in use."""
-        return 8 * (int(self._counters[USED_SLOTS // 8]) * self._slot_words + int(self._free[0]))
+        return 8 * (self._used_words + int(self._free[0]))
 
     def snapshot(self) -> dict[str, Int64s]:
         """A copy of everything, by name."""
         return {
-            "heads": self._heads[: int(self._counters[USED_SLOTS // 8]) * self._slot_words].copy(),
+            "heads": self._heads[: self._used_words].copy(),
             "arena": self._arena[: int(self._free[0])].copy(),
             "free": self._free.copy(),
             "directory": self._directory.copy(),
@@ -122,22 +88,16 @@ class KeyedState:
         self._counters = snapshot["counters"].copy()
         self._note_addresses()
 
-    def _note_addresses(self) -> None:
-        """Where the arrays are; asking them each time takes longer than a small slice."""
-        arrays = (self._heads, self._arena, self._free, self._directory, self._counters, self._totals)
-        self._addresses = tuple(int(array.ctypes.data) for array in arrays)
+    @property
+    def _used_words(self) -> int:
+        return int(self._counters[USED_SLOTS // 8]) * self._slot_words
 
-    def _make_room(self, n: int, refs: Int64s) -> None:
-        """Every event may be a new key that fills its rings: no kernel ever runs out."""
-        used = int(self._counters[USED_SLOTS // 8]) * self._slot_words
-        heads = _with_room(self._heads, used, used + n * self._slot_words)
-        keys = n + int((np.maximum(refs, 0) & 0xFFFFFF).sum()) // 8
-        table = 8 * (self.keys + n) + 32 * 256
-        used = int(self._free[0])
-        arena = _with_room(self._arena, used, used + keys + table + n * self.tables.words_per_event)
-        if heads is not self._heads or arena is not self._arena:
-            self._heads, self._arena = heads, arena
-            self._note_addresses()
+    def _note_addresses(self) -> None:
+        """Where everything is, for the kernel."""
+        self.row[[HEADS, HEADS_WORDS]] = address_of(self._heads), len(self._heads)
+        self.row[[ARENA, ARENA_WORDS]] = address_of(self._arena), len(self._arena)
+        others = (self._free, self._directory, self._counters, self._totals)
+        self.row[[FREE_LISTS, DIRECTORY, COUNTERS, TOTALS]] = list(map(address_of, others))
 
 
 def _reserve(words: int) -> Int64s:

@@ -1,8 +1,7 @@
 """JSON objects to columns: a compiled scanner for ordinary rows, msgspec for the rest.
 
 msgspec is the judge: what it accepts is accepted, what it refuses is malformed with its reason. The
-scanner (`features.kernels.scan`) decides only rows on which both agree, and is used from
-`SCAN_FROM_ROWS` rows on, where it is the faster of the two.
+scanner (`features.kernels.scan`) decides only rows on which both agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,6 @@ from features.errors import Malformed
 from features.kernels.scan import BOOLEAN, FLOAT, INTEGER, PADDING, POWERS, SKIP, TEXT, scan_rows
 from features.schema import Field, Schema
 
-SCAN_FROM_ROWS = 3
 LONGEST_RECORD = 2**24 - 1
 """Bytes; a reference holds a length of 24 bits."""
 
@@ -40,13 +38,18 @@ class Decoded:
 
 
 class JsonCodec:
-    """Decodes the values of one schema; learns the order in which fields come."""
+    """Decodes the values of one schema; learns the order in which fields come.
 
-    def __init__(self, schema: Schema) -> None:
+    Args:
+        schema: What the values look like.
+        scans: Whether the scanner looks first; it can't look into nested values.
+    """
+
+    def __init__(self, schema: Schema, *, scans: bool = True) -> None:
         self.schema = schema
         self._decoder = msgspec.json.Decoder(_object_type(schema))
         self._scanner = _ScanTable(schema.fields)
-        self._can_scan = all(len(field.json_path) == 1 for field in schema.fields)
+        self._scans = scans and all(len(field.json_path) == 1 for field in schema.fields)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a slice; ``None`` and what msgspec refuses is malformed."""
@@ -55,10 +58,7 @@ class JsonCodec:
         fields = len(self.schema.fields)
         words = np.empty((fields, len(rows)), np.int64)
         valid = np.zeros((fields, len(rows)), np.uint8)
-        if self._can_scan and len(rows) >= SCAN_FROM_ROWS:
-            odd = self._scanner.scan(buffer, rows, words, valid)
-        else:
-            odd = list(range(len(rows)))
+        odd = self._scanner.scan(buffer, rows, words, valid) if self._scans else range(len(rows))
         return self._judge(buffer, values, odd, words, valid)
 
     def _judge(
@@ -109,24 +109,14 @@ class _ScanTable:
     def scan(self, buffer: Bytes, rows: Sequence[bytes | None], words: Int64s, valid: Bytes) -> list[int]:
         """Fill the columns; returns the odd rows."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))  # type: ignore[arg-type]
-        starts = np.zeros(len(rows), np.int64)
-        np.cumsum(lengths[:-1] + 1, out=starts[1:])
         self._slices += 1
-        if self._slices.bit_count() == 1 and len(self._learned) < MOST_UNKNOWN_NAMES:
+        if rows and self._slices.bit_count() == 1 and len(self._learned) < MOST_UNKNOWN_NAMES:
             self._learn(rows[0])
         odd: NDArray[np.uint8] = np.empty(len(rows), np.uint8)
         count = scan_rows(
-            buffer.ctypes.data, starts, lengths, self.table.ctypes.data, self.table.strides[0], len(self.table),
-            self.follows.ctypes.data, POWERS.ctypes.data, words.ctypes.data, valid.ctypes.data, self.required, odd,
+            buffer.ctypes.data, lengths, LONGEST_RECORD, *self._addresses, words, valid, self.required, odd,
         )  # fmt: skip
-        if lengths.max() > LONGEST_RECORD:
-            odd |= lengths > LONGEST_RECORD
-            count = int(odd.sum())
-        if not count:
-            return []
-        chosen = np.flatnonzero(odd)
-        valid[:, chosen] = 0
-        return chosen.tolist()
+        return np.flatnonzero(odd).tolist() if count else []
 
     def _learn(self, row: bytes | None) -> None:
         """Put the row's unknown names into the table: a known name costs less to skip."""
@@ -144,13 +134,17 @@ class _ScanTable:
         kinds = [_KINDS[field.type] for field in self._fields] + [SKIP] * len(self._learned)
         quoted = [msgspec.json.encode(name) for name in names]
         width = max(-(-len(name) // 8) for name in quoted)
-        self.table = np.zeros((len(names), 2 + 2 * width), np.uint64)
+        table = np.zeros((len(names), 2 + 2 * width), np.uint64)
         for row, (kind, name) in enumerate(zip(kinds, quoted, strict=True)):
-            self.table[row, :2] = kind, len(name)
-            self.table[row, 2::2] = np.frombuffer(name.ljust(8 * width, b"\0"), np.uint64)
-            self.table[row, 3::2] = np.frombuffer((b"\xff" * len(name)).ljust(8 * width, b"\0"), np.uint64)
-        self.follows = (np.arange(len(names) + 1) + 1) % len(names)
-        self.follows[-1] = 0
+            table[row, :2] = kind, len(name)
+            table[row, 2::2] = np.frombuffer(name.ljust(8 * width, b"\0"), np.uint64)
+            table[row, 3::2] = np.frombuffer((b"\xff" * len(name)).ljust(8 * width, b"\0"), np.uint64)
+        follows = (np.arange(len(names) + 1) + 1) % len(names)
+        follows[-1] = 0
+        self._arrays = table, follows
+        self._addresses = (
+            table.ctypes.data, table.strides[0], len(table), follows.ctypes.data, POWERS.ctypes.data,
+        )  # fmt: skip
 
 
 def _object_type(schema: Schema) -> type[msgspec.Struct]:

@@ -179,14 +179,7 @@ def _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes):
                 prefetch(arena + 8 * (ring + next_free * words))
 
 
-_SIGNATURE = (
-    "void(i8[::1], i8[::1], i8[::1], i8[::1], u1[:,::1], f8[:,::1],"
-    " i8, i8, i8, i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], f8[::1], i8[::1], i8,"
-    " f4[:,::1], i8[:,::1])"
-)
-
-
-@numba.njit(_SIGNATURE, **COMPILE)
+@numba.njit(**COMPILE)
 def fold_slice(
     slots, times, watermarks, rows, masks, values,
     heads, arena, free, groups, lanes, cells, outputs, fills, rules, totals,
@@ -257,7 +250,7 @@ def fold_slice(
             _fold(head, arena, free, groups, lanes, cells, i, time, masks, values)
 
 
-@numba.njit("void(i8, i8, i8, i8, i8, i8[:,::1], i8[:,::1], i8[::1], i8, i8)", **COMPILE)
+@numba.njit(**COMPILE)
 def sweep(heads, arena, free, directory, counters, groups, cells, rules, watermark, budget):
     """Free up to ``budget`` looked-at slots whose key has expired for every event to come."""
     slot_bytes, used = rules[SLOT_BYTES], get_i64(counters + USED_SLOTS)

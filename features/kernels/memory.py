@@ -53,6 +53,16 @@ poke_u64 = _store(ir.IntType(64), types.uint64, 1)
 
 
 @intrinsic
+def as_pointer(typing_context: Any, address: Any) -> Any:
+    """The address as ``numba.carray`` takes it."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], _BYTE.as_pointer())
+
+    return types.voidptr(types.int64), build
+
+
+@intrinsic
 def count_trailing_zeros(typing_context: Any, word: Any) -> Any:
     """Trailing zero bits of a ``uint64`` that is not 0."""
 

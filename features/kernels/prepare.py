@@ -202,7 +202,7 @@ def run_program(
             _take_time_part(b, c, zones, starts, offsets, data[a], known[a], data[place], known[place])
 
 
-@numba.njit("i8(i8, i8, i8[:,::1], u1[:,::1], i8[::1], i8[::1], i8[::1], i8[::1])", **COMPILE)
+@numba.njit(**COMPILE)
 def choose_rows(scored, watermark, data, known, times, watermarks, rows, events):
     """Which events get which row, and the running watermark; returns how many rows.
 
@@ -228,13 +228,7 @@ def choose_rows(scored, watermark, data, known, times, watermarks, rows, events)
     return count
 
 
-_INPUTS = (
-    "void(i8[:,::1], i8[:,::1], i8[:,::1], i8[::1], i8[:,::1], f8[:,::1], u1[:,::1], u1[:,::1], f8[:,::1],"
-    " f4[:,::1], i8[:,::1])"
-)
-
-
-@numba.njit(_INPUTS, **COMPILE)
+@numba.njit(**COMPILE)
 def write_inputs(
     mask_places, value_places, row_places, events, data, floats, known, masks, values, block, ids
 ):

@@ -228,32 +228,35 @@ def _scan_row(base, at, row, rows, table, stride, names, follows, powers, words,
     return _ODD
 
 
-@numba.njit("i8(i8, i8[::1], i8[::1], i8, i8, i8, i8, i8, i8, i8, u1[::1], u1[::1])", **COMPILE)
-def scan_rows(base, starts, lengths, table, stride, names, follows, powers, words, valid, required, odd):
+@numba.njit("i8(i8, i8[::1], i8, i8, i8, i8, i8, i8, i8[:,::1], u1[:,::1], u1[::1], u1[::1])", **COMPILE)
+def scan_rows(base, lengths, longest, table, stride, names, follows, powers, words, valid, required, odd):
     """Scan every row into the columns; returns how many are odd.
 
     Args:
-        base: Address of the buffer.
-        starts: ``(n,) int64`` offset of each row in the buffer.
+        base: Address of the buffer, where the rows stand one behind the other.
         lengths: ``(n,) int64`` bytes of each row; a zero byte follows.
+        longest: Bytes of the longest row that is no odd one.
         table: Address of the table of names.
         stride: Bytes of a row of the table.
         names: Rows of the table.
         follows: Address of ``(names + 1,) int64``: the name last seen after each one; learned.
         powers: Address of `POWERS`.
-        words: Address of ``(fields, n) int64``: integers, booleans, texts, and floats as their bits.
-        valid: Address of ``(fields, n) uint8``, 0 at first.
+        words: ``(fields, n) int64``, written: integers, booleans, texts, and floats as their bits.
+        valid: ``(fields, n) uint8``, 0 at first; 0 in an odd row.
         required: ``(fields,) uint8``.
         odd: ``(n,) uint8``, written.
     """
-    rows, count = starts.size, 0
+    rows, count, first = lengths.size, 0, base
+    cells, flags = words.ctypes.data, valid.ctypes.data
     for row in range(rows):
-        first = base + starts[row]
-        at = _scan_row(base, first, row, rows, table, stride, names, follows, powers, words, valid)
-        is_odd = at < 0 or _skip_blanks(at) != first + lengths[row]
+        at = _scan_row(base, first, row, rows, table, stride, names, follows, powers, cells, flags)
+        is_odd = at < 0 or _skip_blanks(at) != first + lengths[row] or lengths[row] > longest
         for field in range(required.size):
-            if required[field] and not get_byte(valid + field * rows + row):
+            if required[field] and not valid[field, row]:
                 is_odd = True
+        if is_odd:
+            valid[:, row] = 0
         odd[row] = is_odd
         count += is_odd
+        first += lengths[row] + 1
     return count

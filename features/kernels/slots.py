@@ -37,7 +37,8 @@ _LOWER = 2**32 - 1
 
 
 @numba.njit(**COMPILE)
-def _same_bytes(left, right, length):
+def same_bytes(left, right, length):
+    """Whether as many bytes at two addresses are equal."""
     done = 0
     while done + 8 <= length:
         if peek_u64(left + done) != peek_u64(right + done):
@@ -124,12 +125,12 @@ def _find(heads, slot_bytes, arena, directory, hashed, key, length):
         if (entry ^ hashed) & _UPPER == 0:
             slot = (entry & _LOWER) - 1
             held = get_i64(heads + slot * slot_bytes + KEY)
-            if held & 0xFFFFFF == length and _same_bytes(arena + 8 * (held >> 24), key, length):
+            if held & 0xFFFFFF == length and same_bytes(arena + 8 * (held >> 24), key, length):
                 return slot
         at = (at + 1) & mask
 
 
-@numba.njit("void(i8, i8[::1], i8, i8, i8, i8, i8, i8, i8[::1], i8[::1])", **COMPILE)
+@numba.njit(**COMPILE)
 def find_slots(keys, refs, heads, slot_bytes, arena, free, directory, counters, hashes, slots):
     """The slot of every key, a new one where it has none; -1 where the key is null.
 

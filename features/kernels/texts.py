@@ -4,39 +4,10 @@ import numba
 from numba import types
 
 from features.kernels import COMPILE
-from features.kernels.fold import MISSING_ID
-from features.kernels.hashing import xxh64
 from features.kernels.memory import get_byte, poke_u64, set_byte
 
 
-@numba.njit("void(i8, i8[::1], u1[::1], i8[::1])", **COMPILE)
-def hash_texts(base, refs, valid, ids):
-    """Category id of each text: its XXH64 as ``int64``; `MISSING_ID` where it is missing."""
-    for i in range(refs.size):
-        if valid[i]:
-            ids[i] = types.int64(xxh64(base + (refs[i] >> 24), refs[i] & 0xFFFFFF))
-        else:
-            ids[i] = MISSING_ID
-
-
-@numba.njit("void(i8, i8[::1], i8, i8[::1], u1[::1])", **COMPILE)
-def same_texts(left_base, left, right_base, right, same):
-    """Where the texts of ``left`` and ``right`` have the same bytes; a negative reference is null."""
-    for i in range(left.size):
-        same[i] = 0
-        if left[i] < 0 or right[i] < 0:
-            same[i] = left[i] < 0 and right[i] < 0
-            continue
-        length = left[i] & 0xFFFFFF
-        if length != right[i] & 0xFFFFFF:
-            continue
-        a, b, done = left_base + (left[i] >> 24), right_base + (right[i] >> 24), 0
-        while done < length and get_byte(a + done) == get_byte(b + done):
-            done += 1
-        same[i] = done == length
-
-
-@numba.njit("i8(i8[:,::1], u1[:,::1], i8[::1], u1[::1])", **COMPILE)
+@numba.njit(**COMPILE)
 def joined_bytes(words, valid, parts, is_text):
     """Bytes that `join_keys` writes at most."""
     size = 0
@@ -49,7 +20,7 @@ def joined_bytes(words, valid, parts, is_text):
     return size
 
 
-@numba.njit("void(i8, i8[:,::1], u1[:,::1], i8[::1], u1[::1], i8, i8[::1])", **COMPILE)
+@numba.njit(**COMPILE)
 def join_keys(base, words, valid, parts, is_text, target, refs):
     """Write each row's parts, every text with its length first, as one key.
 
@@ -81,7 +52,7 @@ def join_keys(base, words, valid, parts, is_text, target, refs):
 
 
 @numba.njit(inline="always", **COMPILE)
-def _is_decimal(number, at, length):
+def is_decimal(number, at, length):
     """Whether the text is the integer's canonical decimal."""
     negative, used = number < 0, 0
     while True:
@@ -97,16 +68,6 @@ def _is_decimal(number, at, length):
     if negative:
         return used + 1 == length and get_byte(at) == 45
     return used == length
-
-
-@numba.njit("void(i8[::1], u1[::1], i8, i8[::1], u1[::1])", **COMPILE)
-def same_integers(words, valid, base, refs, same):
-    """Where the text is the integer's canonical decimal; missing equals null."""
-    for i in range(words.size):
-        if not valid[i] or refs[i] < 0:
-            same[i] = not valid[i] and refs[i] < 0
-        else:
-            same[i] = _is_decimal(words[i], base + (refs[i] >> 24), refs[i] & 0xFFFFFF)
 
 
 @numba.njit("void(i8, i8[::1], i8)", **COMPILE)

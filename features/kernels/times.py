@@ -61,7 +61,7 @@ def _zone_minutes(at, end):
 
 
 @numba.njit(**COMPILE)
-def _parse(at, length):
+def parse(at, length):
     """Milliseconds of ``YYYY-MM-DD[T ]hh:mm[:ss[.fraction]][zone]``, rounded down; ``LATEST + 1`` if unusable."""
     bad, end = I(LATEST + 1), at + length
     if length < 16 or get_byte(at + 4) != 45 or get_byte(at + 7) != 45 or get_byte(at + 13) != 58:
@@ -94,10 +94,3 @@ def _parse(at, length):
         return bad
     minutes = (days_from_civil(year, month, day) * 24 + hour) * 60 + minute - zone
     return (minutes * 60 + second) * 1000 + millis
-
-
-@numba.njit("void(i8, i8[::1], u1[::1], i8[::1])", **COMPILE)
-def parse_iso8601(base, refs, valid, times):
-    """ISO 8601 texts to ms since the epoch; an unusable one becomes ``LATEST + 1``."""
-    for i in range(refs.size):
-        times[i] = _parse(base + (refs[i] >> 24), refs[i] & 0xFFFFFF) if valid[i] else LATEST + 1

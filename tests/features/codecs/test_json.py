@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.codecs.json import SCAN_FROM_ROWS, Decoded, JsonCodec
+from features.codecs.json import Decoded, JsonCodec
 from features.schema import EventTime, Field, Schema
 
 SCHEMA = Schema(
@@ -48,12 +48,12 @@ def items(decoded: Decoded, row: int) -> list[Any] | str:
 
 
 def by_msgspec(row: bytes | None) -> list[Any] | str:
-    return items(JsonCodec(SCHEMA).decode([row]), 0)
+    return items(JsonCodec(SCHEMA, scans=False).decode([row]), 0)
 
 
 def by_scanner(row: bytes | None) -> list[Any] | str:
     """As one of many rows, in the middle: what stands before and behind must not matter."""
-    rows = [ORDINARY] * max(SCAN_FROM_ROWS, 16)
+    rows = [ORDINARY] * 16
     rows.insert(5, row)  # type: ignore[arg-type]
     decoded = JsonCodec(SCHEMA).decode(rows)
     assert all(items(decoded, i) == ["a", 1, None, None, None, None] for i in range(len(rows)) if i != 5)
@@ -192,7 +192,7 @@ def test_nested_paths_are_read_and_named() -> None:
     rows = [
         b'{"ts":1,"card":{"id":"x","limits":{"daily":5}}}',
         b'{"ts":1,"card":{"id":"y"}}',
-    ] * SCAN_FROM_ROWS
+    ]
     decoded = codec.decode([*rows, b'{"ts":1}', b'{"ts":1,"card":{"id":3}}'])
     assert decoded.valid[:, 0].tolist() == [1, 1, 1]
     assert decoded.valid[:, 1].tolist() == [1, 1, 0]

@@ -100,6 +100,7 @@ class PredictionEncoder:
 
     def __init__(self, form: PredictionForm) -> None:
         self.form = form
+        self._width = sum(max(1, width) for width in form.outputs.values())
         self._templates: dict[int, JsonTemplate] = {}
 
     def encode(
@@ -129,8 +130,12 @@ class PredictionEncoder:
 
     def _numbers(self, outputs: Answers, n: int) -> NDArray[np.float32]:
         """``(n, numbers) float32``: the outputs side by side."""
-        parts = [outputs[name].reshape(n, max(1, width)) for name, width in self.form.outputs.items()]
-        return np.concatenate(parts, axis=1, dtype=np.float32)
+        numbers, first = np.empty((n, self._width), np.float32), 0
+        for name, width in self.form.outputs.items():
+            last = first + max(1, width)
+            numbers[:, first:last] = outputs[name].reshape(n, last - first)
+            first = last
+        return numbers
 
     def _build(self, partition: int, schema: Schema) -> JsonTemplate:
         """The partition's template: the event time for the header, and the prediction."""

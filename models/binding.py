@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from features.engine import Engine
 from features.errors import Misdeclared
+from features.kernels.codes import gather_rows
 from features.schema import did_you_mean
 from models.manifest import Column, Input, Manifest, columns_of
-from models.tensor import ROWS, Array
+from models.tensor import ROWS, Array, aligned
 from models.vocabulary import Vocabulary
+
+Int64s = NDArray[np.int64]
 
 _FOR_NUMBERS = ("float32", "float64")
 _FOR_CODES = ("int64", "int32", *_FOR_NUMBERS)
@@ -24,18 +27,14 @@ class _Feed:
     Args:
         name: Of the input.
         dtype: Of the input.
-        width: Its columns, or 0 for a one-dimensional input.
-        floats: Positions in the block, and in the input.
-        codes: Positions in the ids, and in the input.
-        is_block: Whether the input is the block as it is.
+        is_flat: Whether it has one dimension.
+        columns: ``(columns,) int64`` of the block, or -1 - that of the ids.
     """
 
     name: str
     dtype: np.dtype[np.generic]
-    width: int
-    floats: tuple[Sequence[int], Sequence[int]]
-    codes: Sequence[tuple[int, int]]
-    is_block: bool
+    is_flat: bool
+    columns: Int64s
 
 
 class Binding:
@@ -52,22 +51,25 @@ class Binding:
     def __init__(self, manifest: Manifest, engine: Engine) -> None:
         check_columns(manifest, engine)
         self.floats, self.categories = len(engine.float_columns), len(engine.category_columns)
-        self._vocabularies = [
+        vocabularies = [
             Vocabulary(ids=manifest.vocabularies[name]) if name in manifest.vocabularies else None
             for name in engine.category_columns
         ]
+        self._codes = _code_table(vocabularies)
         self._feeds = [_feed(declared, engine, manifest.vocabularies) for declared in manifest.inputs]
-        self._coded = sorted({column for feed in self._feeds for column, _ in feed.codes})
 
-    def inputs(self, block: NDArray[np.float32], ids: NDArray[np.int64]) -> dict[str, Array]:
-        """Inputs by name, for ``(n, floats) float32`` and ``(n, categories) int64``; the block itself if it is one."""
-        codes = {column: self._encode(column, ids) for column in self._coded}
-        return {feed.name: block if feed.is_block else _gather(feed, block, codes) for feed in self._feeds}
+    def room(self, rows: int) -> dict[str, Array]:
+        """Inputs by name with that many rows, not written yet, at aligned addresses."""
+        return {
+            feed.name: aligned((rows,) if feed.is_flat else (rows, len(feed.columns)), feed.dtype)
+            for feed in self._feeds
+        }
 
-    def _encode(self, column: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        vocabulary = self._vocabularies[column]
-        assert vocabulary is not None, "checked when the feed was compiled"
-        return vocabulary.encode(ids[:, column])
+    def fill(self, block: NDArray[np.float32], ids: NDArray[np.int64], room: Mapping[str, Array]) -> None:
+        """Write the inputs of ``(n, floats) float32`` and ``(n, categories) int64``; the last row is repeated."""
+        for feed in self._feeds:
+            out = room[feed.name]
+            gather_rows(block, ids, feed.columns, *self._codes, out[:, np.newaxis] if feed.is_flat else out)
 
 
 def check_columns(manifest: Manifest, engine: Engine) -> None:
@@ -110,17 +112,12 @@ def _feed(declared: Input, engine: Engine, vocabularies: Mapping[str, Sequence[i
     for name in declared.columns:
         _check_column(declared, name, floats, categories, vocabularies)
     _check_shape(declared)
-    places = [(floats[name], at) for at, name in enumerate(declared.columns) if name in floats]
-    codes = [(categories[name], at) for at, name in enumerate(declared.columns) if name in categories]
+    columns = [floats[name] if name in floats else -1 - categories[name] for name in declared.columns]
     return _Feed(
         name=declared.name,
         dtype=np.dtype(declared.dtype),
-        width=0 if len(declared.shape) == 1 else len(declared.columns),
-        floats=([column for column, _ in places], [at for _, at in places]),
-        codes=codes,
-        is_block=declared.dtype == "float32"
-        and len(declared.shape) == 2
-        and declared.columns == engine.float_columns,
+        is_flat=len(declared.shape) == 1,
+        columns=np.array(columns, np.int64),
     )
 
 
@@ -158,16 +155,13 @@ def _check_shape(declared: Input) -> None:
         raise Misdeclared(f"{where} is {declared.text} and takes {width} columns; name {size}")
 
 
-def _gather(feed: _Feed, block: NDArray[np.float32], codes: Mapping[int, NDArray[np.int64]]) -> Array:
-    columns, places = feed.floats
-    if len(places) == feed.width and feed.dtype == block.dtype:
-        return np.take(block, columns, axis=1)
-    out = np.empty((len(block), max(1, feed.width)), feed.dtype)
-    if len(columns):
-        out[:, places] = np.take(block, columns, axis=1)
-    for column, at in feed.codes:
-        out[:, at] = codes[column]
-    return out if feed.width else out[:, 0]
+def _code_table(vocabularies: Sequence[Vocabulary | None]) -> tuple[Int64s, Int64s, Int64s]:
+    """Known ids of all categories, the code of each, and where each category's start."""
+    empty = np.empty(0, np.int64)
+    known = [empty if each is None else each.known for each in vocabularies]
+    codes = [empty if each is None else each.codes for each in vocabularies]
+    starts = np.cumsum([0, *map(len, known)])
+    return np.concatenate([empty, *known]), np.concatenate([empty, *codes]), starts
 
 
 def _ref(manifest: Manifest) -> str:

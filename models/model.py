@@ -8,7 +8,7 @@
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from models.invariance import agreeing_buckets, probes
 from models.manifest import Manifest, Output
 from models.registry import ModelRef
 from models.runtime import Runtime
-from models.tensor import Array, Tensor, padded
+from models.tensor import Array, Tensor
 
 SAMPLE_ABSOLUTE, SAMPLE_RELATIVE = 1e-5, 1e-4
 """How far a stored sample's outputs may be from those of this machine: kernels differ between CPUs and GPUs."""
@@ -29,7 +29,7 @@ Ids = NDArray[np.int64]
 
 
 class Model:
-    """Predicts outputs of rows; `predict` may be called from any thread.
+    """Predicts outputs of rows, for one thread at a time: each batch size has its inputs' memory.
 
     Args:
         manifest: Of the version.
@@ -47,6 +47,7 @@ class Model:
         check_tensors(manifest, runtime)
         self.manifest, self._binding, self._runtime = manifest, binding, runtime
         self.buckets = tuple(buckets)
+        self._rooms: dict[int, dict[str, Array]] = {}
 
     @property
     def ref(self) -> ModelRef:
@@ -75,9 +76,11 @@ class Model:
             Unavailable: The device failed.
             Misdeclared: The model returned another number of rows.
         """
-        parts = [self._run(block[rows], ids[rows]) for rows in self._batches(len(block))]
-        if len(parts) == 1:
-            return parts[0]
+        largest = self.buckets[-1]
+        if 0 < len(block) <= largest:
+            return self._run(block, ids)
+        starts = range(0, len(block), largest)
+        parts = [self._run(block[start : start + largest], ids[start : start + largest]) for start in starts]
         return {
             output.published: np.concatenate([part[output.published] for part in parts])
             if parts
@@ -112,16 +115,15 @@ class Model:
         """Release the runtime."""
         self._runtime.close()
 
-    def _batches(self, rows: int) -> Iterator[slice]:
-        largest = self.buckets[-1]
-        return (slice(start, min(start + largest, rows)) for start in range(0, rows, largest))
-
     def _run(self, block: Block, ids: Ids) -> dict[str, Array]:
         """Outputs of at most as many rows as the largest size."""
         rows = len(block)
         size = self.buckets[bisect_left(self.buckets, rows)]
-        inputs = self._binding.inputs(block, ids)
-        outputs = self._runtime.run({name: padded(array, size) for name, array in inputs.items()})
+        if size not in self._rooms:
+            self._rooms[size] = self._binding.room(size)
+        inputs = self._rooms[size]
+        self._binding.fill(block, ids, inputs)
+        outputs = self._runtime.run(inputs)
         return {
             output.published: _published(output, outputs[output.name], size)[:rows]
             for output in self.manifest.outputs

@@ -20,7 +20,7 @@ class Runtime(Protocol):
         ...
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name, for C-contiguous inputs by name; may be called from any thread.
+        """Outputs by name, for C-contiguous inputs by name, whose memory they never share.
 
         Raises:
             Malformed: It can't compute these rows; without the one at fault it may.

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.errors import Misdeclared
+from features.kernels.codes import encode_ids
 from features.kernels.fold import MISSING_ID
 from models.lineage import by_frequency
 
 Int64s = NDArray[np.int64]
 
 UNKNOWN, MISSING, FIRST_KNOWN = range(3)
-"""Codes of an id that training never saw, of a missing value, and of the first known id."""
+"""Codes of an id that training never saw (the kernels' 0), of a missing value, and of the first known id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +25,17 @@ class Vocabulary:
     """
 
     ids: tuple[int, ...]
-    _sorted: Int64s = field(init=False, repr=False, compare=False)
-    _codes: Int64s = field(init=False, repr=False, compare=False)
+    known: Int64s = field(init=False, repr=False, compare=False)
+    """``(k,) int64`` the ids and the missing one, rising."""
+    codes: Int64s = field(init=False, repr=False, compare=False)
+    """``(k,) int64`` the code of each."""
 
     def __post_init__(self) -> None:
         ids = np.array([MISSING_ID, *self.ids], np.int64)
         order = np.argsort(ids, kind="stable")
         in_order = ids[order]
-        object.__setattr__(self, "_sorted", np.append(in_order, np.iinfo(np.int64).max))
-        object.__setattr__(self, "_codes", np.append(order + MISSING, UNKNOWN))
+        object.__setattr__(self, "known", in_order)
+        object.__setattr__(self, "codes", order + MISSING)
         twice = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(twice):
             raise Misdeclared(
@@ -50,5 +53,6 @@ class Vocabulary:
 
     def encode(self, ids: Int64s) -> Int64s:
         """``(n,) int64`` ids to ``(n,) int64`` codes."""
-        places = self._sorted.searchsorted(ids)  # the largest integer stands last: there is always a place
-        return np.where(self._sorted[places] == ids, self._codes[places], UNKNOWN)
+        codes = np.empty(len(ids), np.int64)
+        encode_ids(self.known, self.codes, ids, codes)
+        return codes

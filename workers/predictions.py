@@ -8,16 +8,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from features.codecs.template import Fillings, JsonTemplate, Slot
+from features.codecs.template import JsonTemplate, Slot
 from features.columns import Columns
 from features.errors import Malformed
-from features.kernels.emit import DIGEST, INTEGER, NUMBER, TEXT
+from features.kernels.emit import DIGEST, INTEGER, NUMBER, OFFSET, TEXT, TIME
 from features.rows import Rows
+from features.schema import Schema
 from models.bisection import Answers
 
 EVENT_TIME_HEADER = "headrace.event_time"
-_OFFSET, _TIME, _KEY = range(3)
-"""Columns of integers."""
 
 
 class RecordPosition(msgspec.Struct, frozen=True):
@@ -101,8 +100,8 @@ class PredictionEncoder:
 
     def __init__(self, form: PredictionForm) -> None:
         self.form = form
-        self._templates: dict[tuple[int, type], JsonTemplate] = {}
-        self._times = JsonTemplate([Slot(INTEGER, _TIME)])
+        self._width = sum(max(1, width) for width in form.outputs.values())
+        self._templates: dict[int, JsonTemplate] = {}
 
     def encode(
         self,
@@ -112,89 +111,80 @@ class PredictionEncoder:
         rows: Rows,
         outputs: Answers,
     ) -> EncodedPredictions:
-        """The predictions of the rows; ``offsets`` is ``(rows,) int64`` of their source records."""
-        scored = columns.take(rows.events)
-        fillings = self._fillings(offsets, scored, rows, outputs)
-        values, odd = self._template(partition, scored.schema[self.form.key].type).write(fillings)
+        """The predictions of the rows; ``offsets`` is ``(records,) int64`` of the slice that the columns came from."""
+        numbers = self._numbers(outputs, len(rows))
+        template = self._templates.get(partition) or self._build(partition, columns.schema)
+        event_times, values = template.write(columns, rows, offsets, numbers)
         failed: dict[int, Malformed] = {}
+        odd = [row for row, value in enumerate(values) if not value]
+        digests = rows.digests().tolist() if odd else []
         for row in odd:
-            prediction = self._prediction(partition, scored, fillings, row)
+            event = columns.take(rows.events[row : row + 1])
+            record = RecordPosition(self.form.topic, partition, int(offsets[event.positions[0]]))
+            prediction = self._prediction(record, event, numbers[row], digests[row])
             if problem := _unpublishable(prediction.outputs):
                 failed[row] = problem
             else:
                 values[row] = msgspec.json.encode(prediction)
-        return EncodedPredictions(values=values, event_times=self._times.write(fillings)[0], failed=failed)
+        return EncodedPredictions(values=values, event_times=event_times, failed=failed)
 
-    def _fillings(
-        self,
-        offsets: NDArray[np.int64],
-        scored: Columns,
-        rows: Rows,
-        outputs: Answers,
-    ) -> Fillings:
-        form, n = self.form, len(rows)
-        numbers = [outputs[name].reshape(n, max(1, width)) for name, width in form.outputs.items()]
-        always = np.ones(n, np.uint8)
-        return Fillings(
-            base=scored.base,
-            texts=np.array([_refs(scored, form.key), _refs(scored, form.label_key)]),
-            integers=np.array([offsets, scored.times, scored.word(form.key)]),
-            valid=np.array([always, always, scored.is_valid(form.key)]),
-            numbers=np.concatenate(numbers, axis=1, dtype=np.float32),
-            digests=rows.digests(),
-        )
+    def _numbers(self, outputs: Answers, n: int) -> NDArray[np.float32]:
+        """``(n, numbers) float32``: the outputs side by side."""
+        numbers, first = np.empty((n, self._width), np.float32), 0
+        for name, width in self.form.outputs.items():
+            last = first + max(1, width)
+            numbers[:, first:last] = outputs[name].reshape(n, last - first)
+            first = last
+        return numbers
 
-    def _template(self, partition: int, key_type: type) -> JsonTemplate:
-        if (partition, key_type) not in self._templates:
-            self._templates[partition, key_type] = self._build(partition, key_type)
-        return self._templates[partition, key_type]
-
-    def _build(self, partition: int, key_type: type) -> JsonTemplate:
+    def _build(self, partition: int, schema: Schema) -> JsonTemplate:
+        """The partition's template: the event time for the header, and the prediction."""
         form = self.form
         topic, pipeline = _inner(form.topic), _inner(form.pipeline)
         parts: list[bytes | Slot] = [
-            b'{"id":"%b:%d:' % (topic, partition), Slot(INTEGER, _OFFSET), b':%b","key":' % pipeline,
-            Slot(TEXT, 0) if key_type is str else Slot(INTEGER, _KEY),
-            b',"event_time":', Slot(INTEGER, _TIME),
+            b'{"id":"%b:%d:' % (topic, partition), Slot(OFFSET), b':%b","key":' % pipeline,
+            Slot(TEXT if schema[form.key].type is str else INTEGER, schema.place(form.key)),
+            b',"event_time":', Slot(TIME),
             b',"pipeline":"%b","model":"%b","model_version":"%b","outputs":{'
             % (pipeline, _inner(form.model), _inner(form.version)),
             *_output_parts(form.outputs),
-            b'},"features_digest":', Slot(DIGEST), b',"label_key":', Slot(TEXT, 1),
-            b',"source":{"topic":"%b","partition":%d,"offset":' % (topic, partition), Slot(INTEGER, _OFFSET),
+            b'},"features_digest":', Slot(DIGEST), b',"label_key":', _label_key(form.label_key, schema),
+            b',"source":{"topic":"%b","partition":%d,"offset":' % (topic, partition), Slot(OFFSET),
             b'},"degraded":null}',
         ]  # fmt: skip
-        return JsonTemplate(parts)
+        template = self._templates[partition] = JsonTemplate([Slot(TIME)], parts)
+        return template
 
-    def _prediction(self, partition: int, scored: Columns, fillings: Fillings, row: int) -> Prediction:
-        """One row by hand."""
-        form = self.form
-        one = scored.take(np.array([row]))
-        is_text = scored.schema[form.key].type is str
-        key = one.texts(form.key)[0] if is_text else int(fillings.integers[_KEY, row])
-        offset, numbers = int(fillings.integers[_OFFSET, row]), iter(fillings.numbers[row])
+    def _prediction(
+        self, record: RecordPosition, event: Columns, numbers: NDArray[np.float32], digest: int
+    ) -> Prediction:
+        """One row by hand; ``event`` is its event alone."""
+        form, left = self.form, iter(numbers)
+        is_text = event.schema[form.key].type is str
+        key = event.texts(form.key)[0] if is_text else int(event.word(form.key)[0])
         return Prediction(
-            id=f"{form.topic}:{partition}:{offset}:{form.pipeline}",
-            key=key if one.is_valid(form.key)[0] else None,
-            event_time=int(fillings.integers[_TIME, row]),
+            id=f"{record.topic}:{record.partition}:{record.offset}:{form.pipeline}",
+            key=key if event.is_valid(form.key)[0] else None,
+            event_time=int(event.times[0]),
             pipeline=form.pipeline,
             model=form.model,
             model_version=form.version,
             outputs={
-                name: [_shortest(next(numbers)) for _ in range(width)] if width else _shortest(next(numbers))
+                name: [_shortest(next(left)) for _ in range(width)] if width else _shortest(next(left))
                 for name, width in form.outputs.items()
             },
-            features_digest=f"{int(fillings.digests[row]):016x}",
-            label_key=None if form.label_key is None else one.texts(form.label_key)[0],
-            source=RecordPosition(topic=form.topic, partition=partition, offset=offset),
+            features_digest=f"{digest:016x}",
+            label_key=None if form.label_key is None else event.texts(form.label_key)[0],
+            source=record,
             degraded=None,
         )
 
 
-def _refs(scored: Columns, name: str | None) -> NDArray[np.int64]:
-    """References of a text field, -1 for null; nulls for any other."""
-    if name is None or scored.schema[name].type is not str:
-        return np.full(len(scored), -1)
-    return np.where(scored.is_valid(name).view(np.bool_), scored.word(name), -1)
+def _label_key(name: str | None, schema: Schema) -> bytes | Slot:
+    """A text field, or null."""
+    if name is None or schema[name].type is not str:
+        return b"null"
+    return Slot(TEXT, schema.place(name))
 
 
 def _output_parts(outputs: Mapping[str, int]) -> list[bytes | Slot]:

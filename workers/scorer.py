@@ -91,7 +91,7 @@ class Scorer:
         slice_ = work.slice
         places = work.columns.positions[work.rows.events]
         encoded = self.encoder.encode(
-            slice_.partition.number, slice_.offsets[places], work.columns, work.rows, outputs
+            slice_.partition.number, slice_.offsets, work.columns, work.rows, outputs
         )
         unpublishable = {
             row: why

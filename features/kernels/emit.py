@@ -1,8 +1,9 @@
-"""Columns to JSON texts in one buffer, driven by a template.
+"""Rows to JSON texts in one buffer, driven by a template.
 
 A template is a run of operations that are written one behind the other for each row: literal bytes, a
-text (quoted and escaped), an integer, a number, a digest in hexadecimal. A ``float32`` is written with
-the fewest digits that read back to it.
+field of the event (a text quoted and escaped, or an integer), its time, its offset, a number, the row's
+digest in hexadecimal; and where a text ends, of which a row may have several. A ``float32`` is written
+with the fewest digits that read back to it.
 """
 
 import numba
@@ -10,10 +11,11 @@ import numpy as np
 from numba import types
 
 from features.kernels import COMPILE
+from features.kernels.digests import row_digest
 from features.kernels.memory import get_byte, set_byte
 
-LITERAL, TEXT, INTEGER, NUMBER, DIGEST = range(5)
-"""Operations: bytes, then a column of ``texts``, ``integers``, ``numbers`` or ``digests``."""
+LITERAL, TEXT, INTEGER, NUMBER, TIME, OFFSET, DIGEST, END = range(8)
+"""Operations: bytes, a text or integer field, a column of ``numbers``; the rest have no operand."""
 
 DECIMAL_BYTES = 24
 """Most bytes of an integer, number or digest."""
@@ -174,31 +176,57 @@ def _write_null(at):
     return at + 4
 
 
+@numba.njit(inline="always", **COMPILE)
+def _room(template, row_bytes, words, valid, events):
+    """Most bytes that the texts can have."""
+    room = row_bytes * events.size
+    for operation in range(template.shape[0]):
+        if template[operation, 0] == TEXT:
+            field = template[operation, 1]
+            for event in events:
+                if valid[field, event]:
+                    room += ESCAPED_BYTES * (words[field, event] & 0xFFFFFF)
+    return room
+
+
 _SIGNATURE = (
-    "void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1], u1[:,::1], f4[:,::1], u8[::1], i8, i8[::1], u1[::1])"
+    "(i8[:,::1], i8, i8, i8, i8[:,::1], u1[:,::1], i8[::1], i8[::1], i8[::1], i8[::1],"
+    " f4[:,::1], f4[:,::1], i8[:,::1])"
 )
 
 
 @numba.njit(_SIGNATURE, **COMPILE)
-def emit_rows(template, literals, base, texts, integers, valid, numbers, digests, target, ends, failed):
-    """Write every row's text, one behind the other.
+def emit_rows(
+    template, literals, row_bytes, base, words, valid, times, positions, offsets, events, numbers, block, ids
+):
+    """Every row's texts, one behind the other.
 
     Args:
-        template: ``(operations, 3) int64``: operation, then column, or offset and length of a literal.
+        template: ``(operations, 3) int64``: operation, then field or column, or offset and length of a literal.
         literals: Address of the literals.
-        base: Address that texts refer to.
-        texts: ``(columns, n) int64`` references, -1 for null.
-        integers: ``(columns, n) int64``.
-        valid: ``(columns, n) uint8``: 0 where the integer is null.
-        numbers: ``(n, columns) float32``.
-        digests: ``(n,) uint64``.
-        target: Address of the buffer; the caller made sure of the room.
-        ends: ``(n,) int64`` where each row's text ends, written.
-        failed: ``(n,) uint8`` rows with a number that can't be written here, written; their text is void.
+        row_bytes: Most bytes of a row's texts, what is between the quotes of its text fields left out.
+        base: Address that text fields refer to.
+        words: ``(fields, n) int64`` of the events; see `features.columns.Columns`.
+        valid: ``(fields, n) uint8``: 0 is null.
+        times: ``(n,) int64``.
+        positions: ``(n,) int64`` of the events' records.
+        offsets: ``(records,) int64``.
+        events: ``(r,) int64`` index of each row's event.
+        numbers: ``(r, columns) float32``.
+        block: ``(r, floats) float32`` and
+        ids: ``(r, categories) int64``: what a digest is of.
+
+    Returns:
+        ``(bytes,) uint8`` texts, and ``(r · texts,) int64`` where each ends. A text with a number that can't be
+        written here is void.
     """
-    at = target
-    for row in range(ends.size):
-        first, failed[row] = at, 0
+    target = np.empty(_room(template, row_bytes, words, valid, events), np.uint8)
+    ends = np.empty(events.size * (template[:, 0] == END).sum(), np.int64)
+    start = target.ctypes.data
+    at = first = start
+    written, is_void = 0, False
+    for row in range(events.size):
+        event = events[row]
         for operation in range(template.shape[0]):
             kind, column = template[operation, 0], template[operation, 1]
             if kind == LITERAL:
@@ -206,18 +234,26 @@ def emit_rows(template, literals, base, texts, integers, valid, numbers, digests
                     set_byte(at + place, get_byte(literals + column + place))
                 at += template[operation, 2]
             elif kind == TEXT:
-                ref = texts[column, row]
-                at = _write_null(at) if ref < 0 else _write_text(at, base + (ref >> 24), ref & 0xFFFFFF)
+                ref = words[column, event]
+                at = (
+                    _write_text(at, base + (ref >> 24), ref & 0xFFFFFF)
+                    if valid[column, event]
+                    else _write_null(at)
+                )
             elif kind == INTEGER:
-                at = _write_integer(at, integers[column, row]) if valid[column, row] else _write_null(at)
+                at = _write_integer(at, words[column, event]) if valid[column, event] else _write_null(at)
             elif kind == NUMBER:
                 end = _write_number(at, numbers[row, column])
-                if end < 0:
-                    failed[row] = 1
-                    break
-                at = end
+                is_void = is_void or end < 0
+                at = max(at, end)
+            elif kind == TIME:
+                at = _write_integer(at, times[event])
+            elif kind == OFFSET:
+                at = _write_integer(at, offsets[positions[event]])
+            elif kind == DIGEST:
+                at = _write_digest(at, row_digest(block, ids, row, at))
             else:
-                at = _write_digest(at, digests[row])
-        if failed[row]:
-            at = first
-        ends[row] = at - target
+                at = first if is_void else at
+                ends[written] = at - start
+                first, written, is_void = at, written + 1, False
+    return target[: at - start], ends

@@ -18,7 +18,7 @@ from models.model import Model
 from models.onnx_runtime import OnnxRuntime
 from models.registry import ModelRef, Registry
 from models.runtime import Runtime
-from models.tensor import ALIGNMENT, Array, padded
+from models.tensor import ALIGNMENT, Array
 from pipelines.flights import pipeline
 from tests.models import onnx_files
 
@@ -69,7 +69,7 @@ def _report(name: str, run: Run, inputs: Mapping[str, Array]) -> None:
     whole = run(inputs)
 
     def differs(rows: int) -> bool:
-        given = run({key: padded(array[:rows], rows) for key, array in inputs.items()})
+        given = run({key: onnx_files.as_input(array[:rows]) for key, array in inputs.items()})
         return given.tobytes() != whole[:rows].tobytes()
 
     sizes = [rows for rows in range(1, ROWS + 1) if differs(rows)]
@@ -82,7 +82,7 @@ def _report(name: str, run: Run, inputs: Mapping[str, Array]) -> None:
 
 def _differing(run: Run, inputs: Mapping[str, Array], whole: Array, shift: int) -> int:
     """Rows that change when all rows stand ``shift`` places earlier."""
-    moved = run({key: padded(np.roll(array, -shift, axis=0), ROWS) for key, array in inputs.items()})
+    moved = run({key: onnx_files.as_input(np.roll(array, -shift, axis=0)) for key, array in inputs.items()})
     expected = np.roll(whole, -shift, axis=0)
     return int(_changed(moved, expected).sum())
 
@@ -122,13 +122,15 @@ def _flights_inputs(model: Model) -> dict[str, Array]:
             for name in pipeline.engine.category_columns
         ]
     )
-    return {name: padded(array, ROWS) for name, array in model._binding.inputs(block, ids).items()}
+    inputs = model._binding.room(ROWS)
+    model._binding.fill(block, ids, inputs)
+    return inputs
 
 
 def _cost(model: Model, inputs: Mapping[str, Array]) -> None:
     """Least CPU time of many interleaved rounds: other work on the machine only adds."""
     feeds = {
-        rows: {key: padded(array[:rows], rows) for key, array in inputs.items()}
+        rows: {key: onnx_files.as_input(array[:rows]) for key, array in inputs.items()}
         for rows in (1, 2, 4, 8, 16, 32, 128, 1024)
     }
     least = dict.fromkeys(feeds, np.inf)

@@ -8,10 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from models.tensor import Array, aligned
+
 FLOAT, INT64, DOUBLE, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.DOUBLE, TensorProto.BOOL
 
 Info = Any
 Node = Any
+
+
+def as_input(array: Array) -> Array:
+    """A copy that lies in memory as a worker's inputs do."""
+    copy = aligned(array.shape, array.dtype)
+    copy[:] = array
+    return copy
 
 
 def info(name: str, kind: int, *shape: int | str | None) -> Info:

@@ -1,5 +1,4 @@
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,6 +8,7 @@ from features.errors import Misdeclared
 from features.kernels.fold import MISSING_ID
 from models.binding import Binding
 from models.manifest import Column, Input, Manifest
+from models.tensor import Array
 from tests.models.shop import (
     CATEGORIES,
     FLOATS,
@@ -23,12 +23,26 @@ BLOCK = np.array([[1, 2, 3], [4, 5, np.nan]], np.float32)
 IDS = np.array([[50, -5], [999, MISSING_ID]], np.int64)
 
 
-def bind(*inputs: Input) -> dict[str, np.ndarray[Any, Any]]:
-    return Binding(manifest(inputs=inputs), engine()).inputs(BLOCK, IDS)
+def bind(*inputs: Input) -> dict[str, Array]:
+    return filled(Binding(manifest(inputs=inputs), engine()), BLOCK, IDS)
 
 
-def test_an_input_that_is_the_block_is_the_block_itself() -> None:
-    assert bind(block_input())["block"] is BLOCK
+def filled(binding: Binding, block: Array, ids: Array, rows: int | None = None) -> dict[str, Array]:
+    room = binding.room(len(block) if rows is None else rows)
+    binding.fill(block, ids, room)
+    return room
+
+
+def test_an_input_may_be_the_block() -> None:
+    np.testing.assert_array_equal(bind(block_input())["block"], BLOCK)
+
+
+@pytest.mark.parametrize("more", [0, 1, 14])
+def test_the_last_row_is_repeated_to_the_end(more: int) -> None:
+    binding = Binding(manifest(), engine())
+    exact, longer = filled(binding, BLOCK, IDS), filled(binding, BLOCK, IDS, len(BLOCK) + more)
+    for name, array in exact.items():
+        np.testing.assert_array_equal(longer[name], np.append(array, array[[-1] * more], axis=0))
 
 
 def test_category_columns_are_vocabulary_codes() -> None:
@@ -62,7 +76,7 @@ def test_an_input_may_be_one_column(shape: tuple[str | int, ...]) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 1000])
 def test_inputs_have_a_row_for_each_row(n: int) -> None:
-    inputs = Binding(manifest(), engine()).inputs(*rows(n))
+    inputs = filled(Binding(manifest(), engine()), *rows(n))
     assert {name: array.shape for name, array in inputs.items()} == {"block": (n, 3), "codes": (n, 2)}
 
 

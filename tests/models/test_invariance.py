@@ -15,7 +15,6 @@ from models.invariance import PROBES, agreeing_buckets, probes
 from models.microbatch import BatchRule
 from models.model import Model
 from models.onnx_runtime import OnnxRuntime
-from models.tensor import padded
 from tests.models import onnx_files, shop
 
 ALL = BatchRule().buckets
@@ -132,4 +131,4 @@ def test_probes_lie_where_training_rows_did_and_hold_every_sort_of_id() -> None:
 def _run_of(file: bytes) -> Any:
 
     runtime = OnnxRuntime.load(file)
-    return lambda block, _: runtime.run({"x": padded(block, len(block))})
+    return lambda block, _: runtime.run({"x": onnx_files.as_input(block)})

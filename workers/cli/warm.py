@@ -11,5 +11,6 @@ def command() -> None:
     started = time.monotonic()
     import features.codecs.template  # noqa: PLC0415 - importing is compiling
     import features.replay  # noqa: F401, PLC0415
+    import models.binding  # noqa: F401, PLC0415
 
     click.echo(f"kernels ready after {time.monotonic() - started:.1f} s")

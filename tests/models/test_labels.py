@@ -92,7 +92,7 @@ def test_a_row_counts_when_its_horizon_closes_and_not_when_its_label_comes() -> 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"key": "amount"}, "Labels key 'amount' is a float"),
+        ({"key": "amount"}, "Labels key: field 'amount' is a float"),
         ({"when": col("amount")}, "neither true nor false"),
         ({"value": col("shop")}, "is a text"),
         ({"horizon": timedelta(0)}, "is not positive"),

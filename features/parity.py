@@ -1,7 +1,7 @@
 """Parity: the rows computed online equal those recomputed from the log, bit for bit."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class ParityReport:
         rows: Rows that both sides have.
         mismatched: (partition, offset) of those whose bits differ.
         missing: Of recomputed rows that were not published.
+        refused: Of recomputed rows whose record is a dead letter: the model gave nothing that could be published.
         extra: Of published rows that were not recomputed.
         repeated: How many published rows came again with the same bits.
         contradicting: (partition, offset) of rows that were published twice with different bits.
@@ -61,11 +62,20 @@ class ParityReport:
     extra: tuple[tuple[int, int], ...]
     repeated: int
     contradicting: tuple[tuple[int, int], ...]
+    refused: tuple[tuple[int, int], ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether every row is there and equal."""
         return not (self.mismatched or self.missing or self.extra or self.contradicting)
+
+    def without(self, dead_letters: Collection[tuple[int, int]]) -> "ParityReport":
+        """The same, with missing rows at these positions accounted for."""
+        return replace(
+            self,
+            missing=tuple(position for position in self.missing if position not in dead_letters),
+            refused=tuple(position for position in self.missing if position in dead_letters),
+        )
 
 
 def compare(published: RowDigests, recomputed: RowDigests) -> ParityReport:

@@ -1,39 +1,52 @@
 """Replay of a pipeline: recorded events to training rows, with labels where the pipeline has them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from features.archive import ARCHIVE
 from features.replay import Replay, ReplayedSlice
 from models.labels import LabelJoin, label_events, label_keys
 from pipelines.pipeline import Pipeline
 
 
-def replay(pipeline: Pipeline, table: pa.Table, progress: Callable[[int], object] | None = None) -> pa.Table:
+def replay(
+    pipeline: Pipeline,
+    table: pa.Table,
+    progress: Callable[[int], object] | None = None,
+    malformed: Counter[str] | None = None,
+) -> pa.Table:
     """Rows of every scored event: where it came from, key, features, digest, and its label.
 
     Args:
         pipeline: The declaration.
         table: Recorded events, raw or typed; see `features.archive`.
         progress: Told after each slice how many events were folded since the last call.
+        malformed: Records that could not be used are counted here, by reason.
 
     Returns:
         A table in order of partition and offset, as `features.replay.ReplayedSlice.table` names it;
         with labels, also the label key and ``label`` (``float64``, null where missing).
     """
-    return rows_of(pipeline, Replay(pipeline.engine).table(table), progress)
+    return rows_of(pipeline, Replay(pipeline.engine).table(table), progress, malformed)
 
 
 def rows_of(
-    pipeline: Pipeline, slices: Iterable[ReplayedSlice], progress: Callable[[int], object] | None = None
+    pipeline: Pipeline,
+    slices: Iterable[ReplayedSlice],
+    progress: Callable[[int], object] | None = None,
+    malformed: Counter[str] | None = None,
 ) -> pa.Table:
     """The same, of slices that are replayed from elsewhere."""
     labels = pipeline.labels
     join = None if labels is None else LabelJoin(labels)
+    nothing = Replay(pipeline.engine).table(ARCHIVE.empty_table())  # gives the columns even if no slice comes
     tables, count = [], 0
-    for piece in slices:
+    for piece in chain(nothing, slices):
         table = piece.table(pipeline.engine, None if labels is None else labels.key)
         if labels is not None and join is not None:
             join.add_labels(*label_events(piece.columns, labels))
@@ -44,6 +57,8 @@ def rows_of(
                 count + np.arange(len(scored)),
             )
         tables.append(table)
+        if malformed is not None:
+            malformed.update(each.reason for each in piece.malformed.values())
         count += len(table)
         if progress is not None:
             progress(len(piece.columns) + len(piece.malformed))

@@ -75,42 +75,55 @@ def _fitting(
 
 
 class DeadLetterGuard:
-    """Stops the worker when dead letters say that it reads what was not declared."""
+    """Stops the worker when dead letters say that it reads, or computes, what was not declared.
 
-    def __init__(self, rule: DeadLetterRule) -> None:
-        self._rule = rule
-        self._slices: deque[tuple[int, int]] = deque()
-        self._records = self._dead = 0
+    What it says does not depend on how the records are cut into slices.
+
+    Args:
+        rule: The limits.
+        what: What is counted: ``records``, or ``rows`` of the model.
+    """
+
+    def __init__(self, rule: DeadLetterRule, what: str) -> None:
+        self._rule, self._what = rule, what
+        self._seen = 0
+        self._dead: deque[tuple[int, str]] = deque()
         self._runs: Counter[Partition] = Counter()
-        self._reasons: Counter[str] = Counter()
 
-    def observe(self, partition: Partition, records: int, malformed: Mapping[int, Malformed]) -> None:
-        """Count a slice; raises `Misdeclared` when a declared limit is passed."""
-        self._reasons.update(each.reason for each in malformed.values())
-        self._count(records, len(malformed))
-        longest, self._runs[partition] = _runs(records, sorted(malformed), self._runs[partition])
+    def observe(self, partition: Partition, count: int, malformed: Mapping[int, Malformed]) -> None:
+        """Count so many more, with those at fault by index; raises `Misdeclared` when a limit is passed."""
+        longest, self._runs[partition] = _runs(count, sorted(malformed), self._runs[partition])
+        first_end = self._rule.window - self._seen - 1  # of the first window
+        for row in sorted({*malformed, first_end} if 0 <= first_end < count else malformed):
+            if row in malformed:
+                self._dead.append((self._seen + row, malformed[row].reason))
+            while self._dead and self._dead[0][0] <= self._seen + row - self._rule.window:
+                self._dead.popleft()
+            if row >= first_end:
+                self._judge()
+        self._seen += count
         if longest > self._rule.max_run:
             raise Misdeclared(
                 f"{longest} dead letters follow one another in {partition} ({self._why()}); dead_letter_rule.max_run is "
-                f"{self._rule.max_run}: compare the schema with the topic, or raise the limit"
-            )
-        if self._records >= self._rule.window and self._dead > self._rule.max_ratio * self._records:
-            raise Misdeclared(
-                f"{self._dead} of the last {self._records} records are dead letters ({self._why()}); dead_letter_rule.max_ratio "
-                f"is {self._rule.max_ratio}: compare the schema with the topic, or raise the limit"
+                f"{self._rule.max_run}: {self._fix}"
             )
 
-    def _count(self, records: int, dead: int) -> None:
-        self._slices.append((records, dead))
-        self._records += records
-        self._dead += dead
-        while self._records - self._slices[0][0] >= self._rule.window:
-            old_records, old_dead = self._slices.popleft()
-            self._records -= old_records
-            self._dead -= old_dead
+    def _judge(self) -> None:
+        """Raises if too many of the window that ends here are dead letters; only a new one can make it so."""
+        if len(self._dead) > self._rule.max_ratio * self._rule.window:
+            raise Misdeclared(
+                f"{len(self._dead)} of the last {self._rule.window} {self._what} are dead letters ({self._why()}); "
+                f"dead_letter_rule.max_ratio is {self._rule.max_ratio}: {self._fix}"
+            )
+
+    @property
+    def _fix(self) -> str:
+        against = "the schema with the topic" if self._what == "records" else "the model with its inputs"
+        return f"compare {against}, or raise the limit"
 
     def _why(self) -> str:
-        return ", ".join(f"{reason}: {count}" for reason, count in self._reasons.most_common(3))
+        reasons = Counter(reason for _, reason in self._dead)
+        return ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common(3))
 
 
 def _runs(records: int, rows: Sequence[int], before: int) -> tuple[int, int]:

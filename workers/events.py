@@ -48,8 +48,19 @@ def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
     return _typed(pipeline, table)
 
 
+def _json_values(source: Path) -> list[bytes]:
+    """The events of a file of JSON lines, or of one JSON array."""
+    data = source.read_bytes()
+    if data.lstrip()[:1] != b"[":
+        return [line for line in data.splitlines() if line.strip()]
+    try:
+        return [bytes(each) for each in msgspec.json.decode(data, type=list[msgspec.Raw])]
+    except msgspec.DecodeError as error:
+        raise Misdeclared(f"{source} begins like a JSON array and is none: {error}") from error
+
+
 def _json_lines(pipeline: Pipeline, source: Path) -> pa.Table:
-    values = [line for line in source.read_bytes().splitlines() if line.strip()]
+    values = _json_values(source)
     keys, path = [], pipeline.source.schema[pipeline.source.schema.key].json_path
     for number, value in enumerate(values, 1):
         try:
@@ -57,7 +68,7 @@ def _json_lines(pipeline: Pipeline, source: Path) -> pa.Table:
             for name in path:
                 node = node.get(name) if isinstance(node, dict) else None
         except msgspec.DecodeError as error:
-            raise Misdeclared(f"{source}, line {number} is no JSON: {error}") from error
+            raise Misdeclared(f"{source}, event {number} is no JSON: {error}") from error
         keys.append(None if node is None else str(node).encode())
     times = _times_of(pipeline, keys, values)
     return pa.table(

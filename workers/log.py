@@ -6,6 +6,7 @@ compacted gaps count as read.
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
@@ -87,6 +88,13 @@ class LogReader:
         return {number: (low, None) for number, (low, _) in self.watermarks().items()}
 
     def read(self, ranges: Ranges, stop: threading.Event | None = None) -> Iterator[tuple[int, Records]]:
+        """The same records as columns, a slice at a time; see `messages`."""
+        for number, found in self.messages(ranges, stop):
+            yield number, _records(found)
+
+    def messages(
+        self, ranges: Ranges, stop: threading.Event | None = None
+    ) -> Iterator[tuple[int, list[Message]]]:
         """Records of each stretch, each partition's in offset order, in slices; ends early when ``stop`` is set.
 
         Raises:
@@ -113,7 +121,7 @@ class LogReader:
         finally:
             consumer.close()
 
-    def _sort(self, messages: list[Message], ahead: dict[int, int]) -> Iterator[tuple[int, Records]]:
+    def _sort(self, messages: list[Message], ahead: dict[int, int]) -> Iterator[tuple[int, list[Message]]]:
         """The messages by partition; a partition that has come to its end is taken out of ``ahead``."""
         by_partition: dict[int, list[Message]] = {}
         ended = {}
@@ -128,11 +136,9 @@ class LogReader:
         for number, found in by_partition.items():
             if number not in ahead:
                 continue
-            records = _records(found)
-            inside = int(np.searchsorted(records.offsets, ahead[number]))
-            if inside:
-                yield number, records if inside == len(records) else _records(found[:inside])
-            if int(records.offsets[-1]) + 1 >= ahead[number]:
+            if inside := bisect_left(found, ahead[number], key=Message.offset):
+                yield number, found[:inside]
+            if found[-1].offset() + 1 >= ahead[number]:
                 del ahead[number]
         for number, offset in ended.items():
             if offset >= ahead.get(number, 0) or ahead[number] == _NO_END:

@@ -43,6 +43,20 @@ def published_digests(pipeline: Pipeline, settings: Settings, progress: Progress
     return RowDigests.join(parts)
 
 
+def dead_letter_positions(pipeline: Pipeline, settings: Settings) -> set[tuple[int, int]]:
+    """Partition and offset of every source record that the pipeline made a dead letter."""
+    reader = LogReader(settings.clients(), pipeline.dead_letters)
+    found = set()
+    for _, messages in reader.messages(reader.everything()):
+        for message in messages:
+            headers = dict(message.headers() or ())
+            topic, _, position = headers.get("headrace.source", b"").decode().rpartition(":")
+            topic, _, partition = topic.rpartition(":")
+            if topic == pipeline.source.topic and headers.get("headrace.pipeline") == pipeline.name.encode():
+                found.add((int(partition), int(position)))
+    return found
+
+
 def topic_slices(pipeline: Pipeline, settings: Settings) -> Iterator[ReplayedSlice]:
     """The source topic, folded from its beginning."""
     reader = LogReader(settings.clients(), pipeline.source.topic)
@@ -77,4 +91,5 @@ def parity(
     """Compare every prediction with its row recomputed from the source topic, or from an archive of it."""
     slices = topic_slices(pipeline, settings) if archive is None else archive_slices(pipeline, archive)
     recomputed = recomputed_digests(slices, progress)
-    return compare(published_digests(pipeline, settings, progress), recomputed)
+    report = compare(published_digests(pipeline, settings, progress), recomputed)
+    return report.without(dead_letter_positions(pipeline, settings)) if report.missing else report

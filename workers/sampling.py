@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from features.archive import is_raw
 from features.engine import RESERVED_COLUMNS
 from features.errors import Misdeclared
 
@@ -53,12 +56,32 @@ def read_sample(path: Path) -> Sample:
     if not path.exists():
         raise Misdeclared(f"--sample {path}: there is no such file or topic")
     if path.suffix == ".parquet":
-        return Sample(rows=pq.ParquetFile(path).read_row_group(0).slice(0, MOST_ROWS).to_pylist())
+        return _of_table(path)
     data = path.read_bytes()
     if data.lstrip()[:1] == b"[":
         return Sample(rows=_objects(enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), 1), path))
     lines = [line for line in data.splitlines() if line.strip()][:MOST_ROWS]
     return Sample(rows=_objects(enumerate(lines, 1), path))
+
+
+def _of_table(path: Path) -> Sample:
+    """Events of a typed table, with its timestamps as numbers, which is how replay takes them; or of a raw archive."""
+    try:
+        file = pq.ParquetFile(path)
+        table = next(file.iter_batches(MOST_ROWS), None)
+    except pa.ArrowInvalid as error:
+        raise Misdeclared(f"--sample {path} is no Parquet file: {error}") from error
+    rows = file.schema_arrow.empty_table() if table is None else pa.table(table)
+    if is_raw(rows.schema):
+        rows = rows.filter(pc.is_valid(rows["value"]))
+        return Sample(
+            rows=_objects(enumerate(rows["value"].to_pylist(), 1), path), keys=rows["key"].to_pylist()
+        )
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            millis = rows[field.name].cast(pa.timestamp("ms", field.type.tz), safe=False)
+            rows = rows.set_column(place, field.name, millis.cast(pa.int64()))
+    return Sample(rows=rows.to_pylist())
 
 
 def _objects(rows: Iterator[tuple[int, bytes | msgspec.Raw]], path: Path) -> list[dict[str, Any]]:

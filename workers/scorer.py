@@ -69,14 +69,15 @@ class Scorer:
     def __init__(self, pipeline: Pipeline, states: StateKeeper, clock: Callable[[], float]) -> None:
         self._pipeline, self._states, self._clock = pipeline, states, clock
         self._decoder = RecordDecoder(pipeline.source.schema)
-        self._guard = DeadLetterGuard(pipeline.dead_letter_rule)
+        self._records = DeadLetterGuard(pipeline.dead_letter_rule, "records")
+        self._rows = DeadLetterGuard(pipeline.dead_letter_rule, "rows")
         self.stats = ScorerStats()
 
     def score(self, slice_: Slice) -> None:
         """Decode and fold a slice, and let its rows wait for the model; runs on the event loop."""
         started = self._clock()
         decoded = self._decoder.decode(slice_.records)
-        self._guard.observe(slice_.partition, len(slice_), decoded.malformed)
+        self._records.observe(slice_.partition, len(slice_), decoded.malformed)
         rows = self._states[slice_.partition].process(decoded.columns)
         self.stats.events += len(decoded.columns)
         letters = self._letters(slice_, decoded.malformed, "decode")
@@ -98,6 +99,7 @@ class Scorer:
             for row, why in (*encoded.failed.items(), *_too_large(encoded.values))
             if row not in unanswered
         }
+        self._rows.observe(slice_.partition, len(work.rows), {**unanswered, **unpublishable})
         failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
         kept = [row for row in range(len(work.rows)) if row not in failed] if failed else slice(None)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):

@@ -1,9 +1,9 @@
 """Sinks belong to one pipeline: a topic that another one writes to is refused."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Message
 
 from features.errors import Misdeclared
 from pipelines.pipeline import Pipeline
@@ -27,7 +27,7 @@ def client_id(pipeline: Pipeline) -> str:
 
 
 def check_sinks(pipeline: Pipeline, clients: Clients) -> None:
-    """Raise `Misdeclared` if another pipeline writes to a sink, or the newest predictions are another one's.
+    """Raise `Misdeclared` if another pipeline writes to a sink, or the newest records in one are another one's.
 
     A worker of another pipeline is seen while it is in its group, where the brokers let its group be described.
 
@@ -36,7 +36,8 @@ def check_sinks(pipeline: Pipeline, clients: Clients) -> None:
         clients: librdkafka settings, as every client gets them.
     """
     _check_writers(pipeline, _members(clients))
-    _check_newest(pipeline, LogReader(clients, pipeline.predictions))
+    for topic, owner in ((pipeline.predictions, _of_prediction), (pipeline.dead_letters, _of_dead_letter)):
+        _check_newest(pipeline, LogReader(clients, topic), owner)
 
 
 def _sinks(pipeline: Pipeline) -> tuple[str, str]:
@@ -73,28 +74,28 @@ def _members(clients: Clients) -> Iterator[tuple[str, str]]:
             yield group, member.client_id
 
 
-def _check_newest(pipeline: Pipeline, reader: LogReader) -> None:
-    marks: Mapping[int, tuple[int, int]] = reader.watermarks()
+def _check_newest(pipeline: Pipeline, reader: LogReader, owner_of: Callable[[Message], str | None]) -> None:
+    marks = reader.watermarks()
     ends = {
         number: (max(low, high - _LOOK_BACK), None) for number, (low, high) in marks.items() if high > low
     }
-    for _, records in reader.read(ends):
-        for value in records.values:
-            owner = _owner(value)
+    for _, messages in reader.messages(ends):
+        for owner in map(owner_of, messages):
             if owner != pipeline.name:
-                what = (
-                    "records that are no predictions"
-                    if owner is None
-                    else f"predictions of pipeline {owner!r}"
-                )
+                what = "records of somebody else" if owner is None else f"records of pipeline {owner!r}"
                 raise Misdeclared(
-                    f"Topic {pipeline.predictions!r} holds {what}, and pipeline {pipeline.name!r} is to write there; "
-                    "give it a topic of its own with predictions="
+                    f"Topic {reader.topic!r} holds {what}, and pipeline {pipeline.name!r} is to write there; "
+                    "give it a topic of its own with predictions= or dead_letters="
                 )
 
 
-def _owner(value: bytes | None) -> str | None:
+def _of_prediction(message: Message) -> str | None:
     try:
-        return msgspec.json.decode(value or b"", type=_Owned).pipeline
+        return msgspec.json.decode(message.value() or b"", type=_Owned).pipeline
     except msgspec.DecodeError:
         return None
+
+
+def _of_dead_letter(message: Message) -> str | None:
+    owner = dict(message.headers() or ()).get("headrace.pipeline")
+    return None if owner is None else owner.decode(errors="replace")

@@ -71,7 +71,9 @@ class Topics:
         try:
             topics = self._admin.list_topics(timeout=_PATIENCE).topics
         except KafkaException as error:
-            raise Unavailable(f"No broker answers at {self._bootstrap}: {error.args[0].str()}") from error
+            raise Unavailable(
+                f"No broker answers at {self._bootstrap} (--bootstrap): {error.args[0].str()}"
+            ) from error
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def state(self, name: str) -> TopicState | None:

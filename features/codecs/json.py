@@ -81,6 +81,8 @@ class JsonCodec:
         """The row's values in the schema's order."""
         if value is None:
             raise Malformed("tombstone", "the record has no value")
+        if not value.strip():
+            raise Malformed("invalid_json", "the record's value is empty")
         if len(value) > LONGEST_RECORD:
             raise Malformed(
                 "too_large", f"the record has {len(value)} bytes; at most {LONGEST_RECORD} can be read"

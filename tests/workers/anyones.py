@@ -99,13 +99,13 @@ def json_lines(found: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in found)
 
 
-def write_model(path: Path, floats: int = FLOATS) -> Path:
-    """A tiny ONNX file: a sigmoid of a sum, and two parts of it."""
+def write_model(path: Path, floats: int = FLOATS, *, minds_missing: bool = True) -> Path:
+    """A tiny ONNX file: a sigmoid of a sum, and two parts of it; NaN where a feature is missing unless it minds that."""
     weights = np.linspace(-0.01, 0.02, floats * 2, dtype=np.float32).reshape(floats, 2)
     nodes = [
         helper.make_node("IsNaN", ["x"], ["missing"]),
         helper.make_node("Where", ["missing", "zero", "x"], ["known"]),
-        helper.make_node("MatMul", ["known", "weights"], ["parts"]),
+        helper.make_node("MatMul", ["known" if minds_missing else "x", "weights"], ["parts"]),
         helper.make_node("ReduceSum", ["parts", "axis"], ["total"], keepdims=1),
         helper.make_node("Sigmoid", ["total"], ["risk"]),
     ]

@@ -191,7 +191,9 @@ def test_what_does_not_agree_is_refused_before_the_first_record(
     assert "Topic 'machine-events' (source of 'machines') is not there" in run(folder, *worker, *at, code=1)
     run(folder, "topics", "machines.py", "--create", *at)
     produce(embedded_broker.bootstrap, PREDICTIONS, (b"1", b'{"pipeline":"other"}'))
-    assert "holds predictions of pipeline 'other'" in run(folder, *worker, *at, code=1)
+    assert "Topic 'machines.predictions' holds records of pipeline 'other'" in run(
+        folder, *worker, *at, code=1
+    )
     model = folder / "registry" / "stops" / "1" / "model.onnx"
     whole = model.read_bytes()
     model.write_bytes(whole[:-1])
@@ -240,6 +242,44 @@ def test_a_flood_of_dead_letters_stops_the_worker_and_loses_nothing(
     )  # fmt: skip
     assert "dead letters follow one another" in said or "records are dead letters" in said
     assert "invalid_json" in said
+
+
+def test_rows_that_the_model_gives_nothing_for_are_dead_letters_up_to_the_limit(
+    folder: Path, embedded_broker: EmbeddedBroker
+) -> None:
+    at = ("--bootstrap", embedded_broker.bootstrap)
+    fresh(embedded_broker.bootstrap)
+    anyones.write_model(folder / "stops.onnx", minds_missing=False)
+    text = (folder / "machines.py").read_text()
+    (folder / "machines.py").write_text(text.replace("max_ratio=0.9", "max_ratio=1, max_run=100_000"))
+    (folder / "strict.py").write_text(text.replace("max_ratio=0.9", "max_ratio=0.1, window=200"))
+    run(folder, "models", "register", "stops.onnx", "--pipeline", "machines.py")
+    run(folder, "topics", "machines.py", "--create", *at)
+    run(folder, "publish", "machines.py", "--from", "first.jsonl", *at)
+    flags = (*at, "--kafka", "session.timeout.ms=6000", "--group", f"nan-{time.time_ns()}")
+    with WorkerProcess(str(folder / "machines.py"), "--registry", str(folder / "registry"), *flags):
+        wait_for(
+            lambda: (
+                scored(4000)
+                == len(read_all(embedded_broker.bootstrap, PREDICTIONS, 2))
+                + len(read_all(embedded_broker.bootstrap, LETTERS, 2))
+            ),
+            "an answer or a letter for every scored event",
+        )
+    letters = read_all(embedded_broker.bootstrap, LETTERS, 2)
+    assert {dict(message.headers())["headrace.reason"] for message in letters} == {b"output_not_finite"}
+    assert f"{len(letters)} dead letters instead" in run(folder, "parity", "machines.py", *at)
+    flags = (*at, "--kafka", "session.timeout.ms=6000", "--group", f"nan-{time.time_ns()}")
+    said = run(folder, "worker", "strict.py", "--admin-port", "0", *flags, code=1)
+    assert "of the last 200 rows are dead letters (output_not_finite" in said
+
+
+def test_what_replay_can_not_use_is_said(folder: Path) -> None:
+    events = [json.dumps(event, ensure_ascii=False) for event in EVENTS[:3]]
+    (folder / "array.json").write_text(f"[{', '.join(events)}, {{}}]")
+    said = run(folder, "replay", "machines.py", "--from", "array.json", "--to", "rows.parquet")
+    assert f"{scored(3)} rows written" in said
+    assert "1 records could not be used (missing_field: 1)" in said
 
 
 def test_a_wrong_fingerprint_names_both(folder: Path) -> None:

@@ -1,8 +1,11 @@
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
 
 from features.errors import Malformed, Misdeclared
 from pipelines.pipeline import DeadLetterRule
@@ -19,13 +22,13 @@ def bad(*rows: int) -> dict[int, Malformed]:
 
 
 def test_a_few_dead_letters_are_borne() -> None:
-    guard = DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100, max_run=5))
+    guard = DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100, max_run=5), "records")
     for _ in range(50):
         guard.observe(HERE, 10, bad(0, 9))
 
 
 def test_too_large_a_share_stops_the_worker_and_names_the_reason() -> None:
-    guard = DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100, max_run=50))
+    guard = DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100, max_run=50), "records")
     for _ in range(9):
         guard.observe(HERE, 10, bad(0, 4, 8))
     with pytest.raises(Misdeclared, match=r"30 of the last 100 records are dead letters \(wrong_type: 30\)"):
@@ -33,11 +36,33 @@ def test_too_large_a_share_stops_the_worker_and_names_the_reason() -> None:
 
 
 def test_a_share_over_fewer_records_than_the_window_is_not_judged() -> None:
-    DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100)).observe(HERE, 99, bad(*range(60)))
+    DeadLetterGuard(DeadLetterRule(max_ratio=0.2, window=100), "records").observe(HERE, 99, bad(*range(60)))
+
+
+@given(
+    dead=st.lists(st.booleans(), max_size=60),
+    cuts=st.lists(st.integers(0, 60), max_size=5),
+    window=st.integers(1, 20),
+    ratio=st.sampled_from([0.1, 0.25, 0.5, 0.9, 1]),
+)
+def test_the_share_does_not_depend_on_how_records_are_cut_into_slices(
+    dead: list[bool], cuts: list[int], window: int, ratio: float
+) -> None:
+    guard = DeadLetterGuard(DeadLetterRule(max_ratio=ratio, window=window), "records")
+    edges = [0, *sorted(cut for cut in cuts if cut < len(dead)), len(dead)]
+    pieces = [dead[begin:end] for begin, end in pairwise(edges)]
+    too_many = any(sum(dead[end - window : end]) > ratio * window for end in range(window, len(dead) + 1))
+    try:
+        for piece in pieces:
+            guard.observe(HERE, len(piece), bad(*(row for row, is_dead in enumerate(piece) if is_dead)))
+    except Misdeclared:
+        assert too_many
+    else:
+        assert not too_many
 
 
 def test_a_run_is_counted_over_slices_and_by_partition() -> None:
-    guard = DeadLetterGuard(DeadLetterRule(max_ratio=1, max_run=4))
+    guard = DeadLetterGuard(DeadLetterRule(max_ratio=1, max_run=4), "records")
     guard.observe(HERE, 3, bad(1, 2))
     guard.observe(THERE, 2, bad(0, 1))
     guard.observe(HERE, 0, bad())
@@ -46,7 +71,7 @@ def test_a_run_is_counted_over_slices_and_by_partition() -> None:
 
 
 def test_one_good_record_ends_a_run() -> None:
-    guard = DeadLetterGuard(DeadLetterRule(max_ratio=1, max_run=4))
+    guard = DeadLetterGuard(DeadLetterRule(max_ratio=1, max_run=4), "records")
     for _ in range(10):
         guard.observe(HERE, 5, bad(0, 1, 3, 4))
 

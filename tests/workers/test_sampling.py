@@ -1,9 +1,13 @@
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from features.archive import ARCHIVE
 from features.errors import Misdeclared
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
@@ -126,3 +130,16 @@ def test_a_field_with_a_name_that_every_row_has_gets_a_feature_of_another_name(t
     assert {"offset_value", "label_value", "from"} < set(
         pipeline.engine.float_columns + pipeline.engine.category_columns
     )
+
+
+def test_timestamps_of_a_table_become_numbers_and_a_raw_archive_is_read(tmp_path: Path) -> None:
+    when = pa.array([datetime(2024, 5, 1, 12, 0, second, 500, UTC) for second in range(5)])
+    pq.write_table(pa.table({"who": list("abaab"), "when": when}), tmp_path / "typed.parquet")
+    typed = read_sample(tmp_path / "typed.parquet")
+    assert infer_time(typed, infer_fields(typed))[1] == "ms"
+    raw = {"partition": [0] * 2, "offset": [0, 1], "timestamp": [1, 2], "key": [b"a", b"b"]}
+    pq.write_table(pa.table({**raw, "value": [b'{"x":1}', None]}, schema=ARCHIVE), tmp_path / "raw.parquet")
+    assert read_sample(tmp_path / "raw.parquet") == Sample(rows=[{"x": 1}], keys=[b"a"])
+    (tmp_path / "no.parquet").write_bytes(b"no")
+    with pytest.raises(Misdeclared, match="is no Parquet file"):
+        read_sample(tmp_path / "no.parquet")

@@ -29,7 +29,7 @@ _SHOWN, _LISTED = 20, 1000
 def command(pipeline: Pipeline, settings: Settings, *, archive: Path | None, as_json: bool) -> None:
     """Recompute the rows behind PIPELINE's predictions from topics alone and compare their bits.
 
-    Fails if a row differs, is missing or was never to be scored.
+    Fails if a row differs, is missing or was never to be scored. A row whose record is a dead letter is not missing.
     """
     table = None if archive is None else read_events(archive)
     with progress_bar(f"parity of {pipeline.name}", None) as progress:
@@ -46,6 +46,7 @@ def as_dict(report: ParityReport) -> dict[str, object]:
         "mismatches": len(report.mismatched),
         "missing": len(report.missing),
         "extra": len(report.extra),
+        "refused": len(report.refused),
         "repeated": report.repeated,
         "contradicting": len(report.contradicting),
         "mismatched_at": report.mismatched[:_LISTED],
@@ -56,6 +57,8 @@ def as_dict(report: ParityReport) -> dict[str, object]:
 
 def _text(report: ParityReport) -> str:
     lines = [f"{report.rows} rows compared, {len(report.mismatched)} mismatches, {report.repeated} repeated"]
+    if report.refused:
+        lines[0] += f", {len(report.refused)} dead letters instead"
     for what, where in (
         ("differ", report.mismatched),
         ("missing", report.missing),

@@ -61,7 +61,7 @@ def records_of(table: pa.Table) -> Records:
         values=table["value"].to_pylist(),
         keys=table["key"].to_pylist(),
         offsets=table["offset"].to_numpy(),
-        timestamps=timestamps.to_numpy().copy(),  # a copy that kernels take: Arrow's memory is read-only
+        timestamps=timestamps.to_numpy(),
     )
 
 

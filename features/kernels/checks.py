@@ -50,7 +50,14 @@ def read_times(sort, factor, parts, base, words, valid, times):
     return unusable
 
 
-@numba.njit("i8(i8[::1], i8[::1], i8, u1, i8, i8[::1], u1[::1], i8, i8[::1], u1[::1])", **COMPILE)
+_WORDS, _BYTES = types.int64[::1], types.uint8[::1]
+_TIMESTAMPS = types.Array(types.int64, 1, "A", readonly=True)  # as they come from outside
+_SIGNATURE = types.int64(
+    _WORDS, _TIMESTAMPS, types.int64, types.boolean, types.int64, _WORDS, _BYTES, types.int64, _WORDS, _BYTES
+)
+
+
+@numba.njit(_SIGNATURE, **COMPILE)
 def find_faults(times, timestamps, most_ahead, is_text, base, words, valid, keys, lengths, faults):
     """What is wrong with each record; returns how many are at fault.
 

@@ -84,7 +84,8 @@ def test_a_slice_that_is_never_done_ends_the_process(cluster: Cluster, make_plan
     plan = make_plan(cluster, {source: target}, hang_at=(2, 0), stuck_seconds=4.0, drain_seconds=0.5)
     with WorkerProcess(plan) as worker:
         assert worker.ended() not in {0, -15}
-        assert f"a slice of {source}[2] has been open for" in worker.log
+        assert f"a slice of {source}[" in worker.log  # those of one poll are equally old
+        assert "has been open for" in worker.log
 
 
 def test_an_agent_that_blocks_the_event_loop_ends_the_process(cluster: Cluster, make_plan: MakePlan) -> None:
@@ -93,7 +94,8 @@ def test_an_agent_that_blocks_the_event_loop_ends_the_process(cluster: Cluster, 
     plan = make_plan(cluster, {source: target}, block_at=(2, 0), stuck_seconds=4.0, crash_seconds=0.5)
     with WorkerProcess(plan) as worker:
         assert worker.ended() == 1
-        assert f"a slice of {source}[2] has been open for" in worker.log
+        assert f"a slice of {source}[" in worker.log  # those of one poll are equally old
+        assert "has been open for" in worker.log
         assert "the process ends now" in worker.log
 
 

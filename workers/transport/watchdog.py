@@ -99,13 +99,14 @@ class Watchdog(threading.Thread):
 
     def _fault(self, now: float) -> str | None:
         stuck = self._timeouts.stuck.total_seconds()
-        for partition in self._ledger.status(now):
-            if partition.oldest_open is not None and partition.oldest_open >= stuck:
-                return (
-                    f"a slice of {partition.partition} has been open for {partition.oldest_open:.1f} s "
-                    f"(committed {partition.committed}, read up to {partition.position}): its agent is stuck, or "
-                    "never calls done()"
-                )
+        ages = {each: each.oldest_open for each in self._ledger.status(now) if each.oldest_open is not None}
+        if ages and max(ages.values()) >= stuck:
+            oldest = max(ages, key=ages.__getitem__)
+            return (
+                f"a slice of {oldest.partition} has been open for {ages[oldest]:.1f} s "
+                f"(committed {oldest.committed}, read up to {oldest.position}): its agent is stuck, or "
+                "never calls done()"
+            )
         for thread in self._threads:
             if not thread.is_alive():
                 return f"thread {thread.name} has died"

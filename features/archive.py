@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from numpy.typing import NDArray
 
 from features.errors import Misdeclared
+from features.kernels.murmur import place_keys
 from features.records import NO_TIMESTAMP, RawRecords, Records
 
 ARCHIVE = pa.schema(
@@ -36,9 +38,11 @@ def read_events(path: Path | str) -> pa.Table:
     """Every Parquet file of a folder, or one file."""
     try:
         return ds.dataset(path, format="parquet", exclude_invalid_files=False).to_table()
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
+    except FileNotFoundError as error:
+        raise Misdeclared(f"There are no recorded events at {path}: {error}") from error
+    except pa.ArrowInvalid as error:
         raise Misdeclared(
-            f"No recorded events at {path}: {error}; give a Parquet file or a folder of them"
+            f"{path} is no Parquet: {error}; give a Parquet file, a folder of them, or JSON lines (.jsonl, .ndjson, .json)"
         ) from error
 
 
@@ -65,25 +69,63 @@ def records_of(table: pa.Table) -> Records:
     )
 
 
-def as_recorded(events: pa.Table) -> pa.Table:
-    """Events that were never in Kafka (``key, value, time``) as an archive of one partition, in their order.
+def as_recorded(events: pa.Table, key: str, partitions: int) -> pa.Table:
+    """Events with the partition that each has, or would have, in a topic; recorded ones stay as they are.
 
-    They carry no Kafka timestamp, so none of them is too far ahead of one. What is recorded or typed
-    already stays as it is.
+    Where no partition is named it is the one that publishing puts the event on: by murmur2 of its key, in the order of
+    the table. What never was in Kafka (``key, value, time``) becomes an archive; it carries no Kafka timestamp, so
+    none of it is too far ahead of one.
+
+    Args:
+        events: Raw, typed, or ``key, value, time``.
+        key: The field that is the partition key.
+        partitions: How many the topic has.
     """
-    if set(events.schema.names) != {"key", "value", "time"}:
+    names = set(events.schema.names)
+    if "partition" in names:
         return events
-    n = len(events)
+    if names != {"key", "value", "time"}:
+        return events.append_column("partition", pa.array(_places(_texts(events, key), partitions)))
+    places = _places(events["key"].cast(pa.binary()), partitions)
+    offsets = np.empty(len(events), np.int64)
+    for partition in range(partitions):
+        mine = np.flatnonzero(places == partition)
+        offsets[mine] = np.arange(len(mine))
     return pa.table(
         {
-            "partition": np.zeros(n, np.int32),
-            "offset": np.arange(n),
-            "timestamp": pa.nulls(n, pa.int64()),
+            "partition": places,
+            "offset": offsets,
+            "timestamp": pa.nulls(len(events), pa.int64()),
             "key": events["key"],
             "value": events["value"],
         },
         schema=ARCHIVE,
     )
+
+
+def _texts(events: pa.Table, key: str) -> pa.ChunkedArray:
+    """The Kafka keys of typed events; null where the key is not there, or is no key."""
+    try:
+        return pc.cast(pc.cast(events[key], pa.string()), pa.binary())
+    except (
+        KeyError,
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+    ):  # decoding will say what is wrong with it
+        return pa.chunked_array([pa.nulls(len(events), pa.binary())])
+
+
+def _places(keys: pa.ChunkedArray, partitions: int) -> NDArray[np.int32]:
+    """``(n,) int32`` the partition of each key; 0 where there is none."""
+    places = [np.empty(0, np.int32)]
+    for chunk in keys.chunks:
+        _, ends, data = chunk.buffers()
+        texts = np.frombuffer(data or b"\0", np.uint8)
+        bounds = np.frombuffer(ends, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        mine = np.empty(len(chunk), np.int32)
+        place_keys(texts.ctypes.data, bounds, partitions, mine)
+        places.append(np.where(chunk.is_valid(), mine, np.int32(0)))
+    return np.concatenate(places)
 
 
 def to_archive(partition: int, records: RawRecords) -> pa.Table:

@@ -50,7 +50,7 @@ class OnnxRuntime:
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what it has to say is raised as well
         _check_device(device)
         try:
             session = ort.InferenceSession(model, options, providers=[_PROVIDERS[device]])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from features.archive import ARCHIVE
+from features.archive import ARCHIVE, as_recorded
 from features.replay import Replay, ReplayedSlice
 from models.labels import LabelJoin, label_events, label_keys
 from pipelines.pipeline import Pipeline
@@ -24,7 +24,9 @@ def replay(
 
     Args:
         pipeline: The declaration.
-        table: Recorded events, raw or typed; see `features.archive`.
+        table: Recorded events, raw or typed; see `features.archive`. Where they name no partition, each is on the
+            one that publishing would put it on, of as many as the pipeline's source declares: the watermark, and so
+            what is late, is the partition's.
         progress: Told after each slice how many events were folded since the last call.
         malformed: Records that could not be used are counted here, by reason.
 
@@ -32,7 +34,8 @@ def replay(
         A table in order of partition and offset, as `features.replay.ReplayedSlice.table` names it;
         with labels, also the label key and ``label`` (``float64``, null where missing).
     """
-    return rows_of(pipeline, Replay(pipeline.engine).table(table), progress, malformed)
+    recorded = as_recorded(table, pipeline.source.schema.key, pipeline.source.partitions)
+    return rows_of(pipeline, Replay(pipeline.engine).table(recorded), progress, malformed)
 
 
 def rows_of(

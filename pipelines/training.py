@@ -4,7 +4,6 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from features.archive import as_recorded
 from features.errors import Misdeclared
 from models.manifest import Stamp
 from models.registry import ModelRef, Registry
@@ -56,7 +55,7 @@ def train_pipeline(  # noqa: PLR0913 - what to do, with what, and what to say of
         progress("replay", folded, len(table))
 
     trained = train(
-        replay(pipeline, as_recorded(table), count),
+        replay(pipeline, table, count),
         pipeline.engine,
         pipeline.training,
         Stamp(name=pipeline.model, created=created, revision=revision),

@@ -1,5 +1,6 @@
 """Recorded events from files: to publish them, or to replay them."""
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.archive import as_recorded, is_raw, read_events
+from features.archive import is_raw, read_events
 from features.codecs.arrow import ArrowCodec
 from features.decode import RecordDecoder, columns_of
 from features.errors import Misdeclared
@@ -31,7 +32,7 @@ def _is_json_lines(source: Path) -> bool:
 def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
     """Recorded events of a Parquet file or folder, or of a file of JSON lines, for replay."""
     if _is_json_lines(source):
-        return as_recorded(_json_lines(pipeline, source))
+        return _json_lines(pipeline, source)
     return read_events(source)
 
 
@@ -50,7 +51,7 @@ def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
 
 def _json_values(source: Path) -> list[bytes]:
     """The events of a file of JSON lines, or of one JSON array."""
-    data = source.read_bytes()
+    data = source.read_bytes().removeprefix(codecs.BOM_UTF8)
     if data.lstrip()[:1] != b"[":
         return [line for line in data.splitlines() if line.strip()]
     try:

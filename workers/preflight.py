@@ -103,6 +103,9 @@ def _topics(pipeline: Pipeline, settings: Settings) -> Iterator[Line]:
     def check() -> str:
         topics.check(pipeline)
         check_sinks(pipeline, settings.clients())
-        return f"{pipeline.source.topic} has {there[pipeline.source.topic]} partitions, and so have its predictions"
+        return (
+            topics.misfit(pipeline)
+            or f"{pipeline.source.topic} has {there[pipeline.source.topic]} partitions, and so have its predictions"
+        )
 
     yield _line("topics", check)

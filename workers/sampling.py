@@ -1,5 +1,6 @@
 """A pipeline written from a sample: fields, types, time and key are inferred, the rest is yours to change."""
 
+import codecs
 import json
 import re
 from collections import Counter
@@ -57,7 +58,7 @@ def read_sample(path: Path) -> Sample:
         raise Misdeclared(f"--sample {path}: there is no such file or topic")
     if path.suffix == ".parquet":
         return _of_table(path)
-    data = path.read_bytes()
+    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if data.lstrip()[:1] == b"[":
         return Sample(rows=_objects(enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), 1), path))
     lines = [line for line in data.splitlines() if line.strip()][:MOST_ROWS]
@@ -90,7 +91,10 @@ def _objects(rows: Iterator[tuple[int, bytes | msgspec.Raw]], path: Path) -> lis
         try:
             objects.append(msgspec.json.decode(row, type=dict[str, Any]))
         except msgspec.DecodeError as error:
-            raise Misdeclared(f"--sample {path}, row {number} is no JSON object: {error}") from error
+            raise Misdeclared(
+                f"--sample {path}, row {number} is no JSON object: {error}; give a file of JSON lines, a JSON array or "
+                "Parquet, with null where a number is missing"
+            ) from error
     return objects
 
 

@@ -47,6 +47,30 @@ Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
 """A stretch of time; see `_read_duration`."""
 
 
+def _read_kafka(value: Any) -> Any:
+    """Numbers, true and false as librdkafka writes them: TOML and JSON have types of their own."""
+    return str(value).lower() if isinstance(value, bool | int | float) else value
+
+
+def _flat(value: Any) -> Any:
+    """``security.protocol = "SSL"`` without quotes is a table in a table of TOML: join the names again."""
+    if not isinstance(value, Mapping):
+        return value
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        joined = _flat(inner)
+        flat |= (
+            {f"{name}.{rest}": each for rest, each in joined.items()}
+            if isinstance(joined, dict)
+            else {name: inner}
+        )
+    return flat
+
+
+KafkaText = Annotated[str, BeforeValidator(_read_kafka)]
+"""A value of one of librdkafka's settings."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set, with its default and meaning."""
 
@@ -55,7 +79,7 @@ class Settings(BaseSettings):
     bootstrap: str = Field(
         "127.0.0.1:9092", description="Kafka brokers to begin with, host:port, comma-separated."
     )
-    kafka: dict[str, str] = Field(
+    kafka: Annotated[dict[str, KafkaText], BeforeValidator(_flat)] = Field(
         default_factory=dict, description="librdkafka settings for every client, by their names."
     )
     registry: str = Field("registry", description="Folder or URI (s3://bucket/path) of the model registry.")

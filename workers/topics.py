@@ -123,6 +123,16 @@ class Topics:
                 "older events of a key vanish, and state is the fold of all of them; use cleanup.policy=delete"
             )
 
+    def misfit(self, pipeline: Pipeline) -> str | None:
+        """What a source topic of another number of partitions than declared means, if it has."""
+        there = self.states().get(pipeline.source.topic)
+        if there is None or there == pipeline.source.partitions:
+            return None
+        return (
+            f"{pipeline.source.topic} has {there} partitions and Source.partitions is {pipeline.source.partitions}: "
+            f"set partitions={there}, else rows replayed from files are of other partitions than the stream's"
+        )
+
     def _config(self, name: str) -> dict[str, str]:
         """The topic's configuration, empty where the broker does not tell."""
         resource = ConfigResource(ResourceType.TOPIC, name)

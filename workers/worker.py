@@ -102,7 +102,10 @@ class Worker:
         pipeline, settings = self.pipeline, self.settings
         ref = ModelRef.parse(settings.model or pipeline.model)
         self.model = load_model(Registry.at(settings.registry), ref, pipeline.engine, pipeline.batch)
-        Topics(settings.clients()).check(pipeline)
+        topics = Topics(settings.clients())
+        topics.check(pipeline)
+        if misfit := topics.misfit(pipeline):
+            _log.warning("%s", misfit)
         check_sinks(pipeline, settings.clients())
         self.model.warm()
         self._is_checked = True

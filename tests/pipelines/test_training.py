@@ -3,12 +3,10 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from features.archive import as_recorded, is_raw
 from features.errors import Misdeclared
 from models.loading import load_model
 from models.microbatch import BatchRule
@@ -54,16 +52,6 @@ def test_recorded_events_become_a_version_that_loads_and_equal_events_the_same_o
     example = nycflights13.records(january())
     assert train_pipeline(short(), example, registry, created=NOW, revision="later") == ref
     load_model(registry, ref, pipeline.engine, BatchRule()).warm()
-
-
-def test_example_events_are_raw_records_in_their_order() -> None:
-    example = nycflights13.records(january().slice(0, 100))
-    table = as_recorded(example)
-    assert is_raw(table.schema)
-    assert table["value"].to_pylist() == example["value"].to_pylist()
-    np.testing.assert_array_equal(table["offset"], np.arange(100))
-    assert as_recorded(table) is table
-    assert as_recorded(january()) is january()
 
 
 def test_a_pipeline_without_a_plan_is_refused(tmp_path: Path) -> None:

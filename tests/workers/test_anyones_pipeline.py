@@ -104,6 +104,11 @@ def test_check_worker_replay_and_parity_on_it(folder: Path, broker: EmbeddedBrok
     rows = pq.read_table(folder / "rows.parquet")
     assert len(rows) == scored(6000)
     assert set(rows["label"].to_pylist()) <= {0.0, 1.0}
+    (folder / "all.jsonl").write_text(anyones.json_lines(EVENTS))
+    run(folder, "replay", "machines.py", "--from", "all.jsonl", "--to", "offline.parquet")
+    offline = pq.read_table(folder / "offline.parquet")
+    for column in ("partition", "key", "features_digest"):
+        assert offline[column].to_pylist() == rows[column].to_pylist()
 
 
 def check_predictions(bootstrap: str) -> None:
@@ -190,6 +195,11 @@ def test_what_does_not_agree_is_refused_before_the_first_record(
     assert "No broker answers at 127.0.0.1:1" in run(folder, *worker, "--bootstrap", "127.0.0.1:1", code=1)
     assert "Topic 'machine-events' (source of 'machines') is not there" in run(folder, *worker, *at, code=1)
     run(folder, "topics", "machines.py", "--create", *at)
+    text = (folder / "machines.py").read_text()
+    (folder / "wider.py").write_text(text.replace("partitions=2", "partitions=3"))
+    assert "machine-events has 2 partitions and Source.partitions is 3" in run(
+        folder, "check", "wider.py", *at
+    )
     produce(embedded_broker.bootstrap, PREDICTIONS, (b"1", b'{"pipeline":"other"}'))
     assert "Topic 'machines.predictions' holds records of pipeline 'other'" in run(
         folder, *worker, *at, code=1
@@ -199,7 +209,6 @@ def test_what_does_not_agree_is_refused_before_the_first_record(
     model.write_bytes(whole[:-1])
     assert "its manifest says" in run(folder, *worker, *at, code=1)
     model.write_bytes(whole)
-    text = (folder / "machines.py").read_text()
     (folder / "machines.py").write_text(
         text.replace("timedelta(minutes=5), timedelta(hours=2)", "timedelta(minutes=6), timedelta(hours=2)")
     )

@@ -26,7 +26,9 @@ def test_a_flag_goes_over_the_environment_and_that_over_the_file(
 
 
 def test_librdkafka_settings_pass_through_and_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "headrace.toml").write_text('[kafka]\n"client.id" = "file"\n"linger.ms" = "3"\n')
+    (tmp_path / "headrace.toml").write_text(
+        '[kafka]\n"client.id" = "file"\n"linger.ms" = 3\ncheck.crcs = true\nconsumer.fetch.min.bytes = 1\n'
+    )
     monkeypatch.setenv("HEADRACE_KAFKA_SECURITY_PROTOCOL", "SSL")
     monkeypatch.setenv("HEADRACE_KAFKA_CLIENT_ID", "environment")
     settings = load_settings({"kafka": {"ssl.ca.location": "ca.pem"}})
@@ -34,6 +36,8 @@ def test_librdkafka_settings_pass_through_and_add_up(tmp_path: Path, monkeypatch
         "bootstrap.servers": "127.0.0.1:9092",
         "client.id": "environment",
         "linger.ms": "3",
+        "check.crcs": "true",
+        "consumer.fetch.min.bytes": "1",
         "security.protocol": "SSL",
         "ssl.ca.location": "ca.pem",
     }

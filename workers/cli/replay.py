@@ -7,7 +7,6 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features.archive import as_recorded
 from features.errors import Misdeclared
 from features.replay import Replay
 from pipelines.pipeline import Pipeline
@@ -38,7 +37,7 @@ def command(
         raise Misdeclared(f"--to {target}: there is no folder {str(target.parent)!r}; make it first")
     malformed: Counter[str] = Counter()
     if example and pipeline.example is not None:
-        rows = _of_table(pipeline, as_recorded(pipeline.example()), malformed)
+        rows = _of_table(pipeline, pipeline.example(), malformed)
     elif example:
         raise Misdeclared(f"Pipeline {pipeline.name!r} has no example events; give --from FILE")
     elif source is not None:

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -29,9 +28,6 @@ from workers.transport.writer import Writer
 
 _log = logging.getLogger(__name__)
 
-# librdkafka's Python client takes the GIL once per delivered record; with the default of 5 ms a busy Python thread
-# makes a thousand delivery reports last seconds.
-_SWITCH_SECONDS = 0.0005
 # A fetch makes thousands of short-lived objects that the garbage collector would look at again and again.
 _GARBAGE_THRESHOLD = 50_000
 
@@ -95,7 +91,6 @@ class Intake:
             loop: Where the state hooks run.
             crash: Ends the process through the event loop; called from any thread.
         """
-        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         gc.set_threshold(max(gc.get_threshold()[0], _GARBAGE_THRESHOLD), *gc.get_threshold()[1:])
         shared = self._shared
         mailbox = Mailbox(shared.ledger, shared.clock)

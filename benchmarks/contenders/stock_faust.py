@@ -4,6 +4,7 @@ Windows are in plain memory: a ``faust.Table`` would write a changelog record fo
 """
 
 import logging
+from pathlib import Path
 
 import faust
 import numpy as np
@@ -51,6 +52,7 @@ def make_app(task: Task) -> faust.App:
         web_enabled=False,
         topic_disable_leader=True,
         store="memory://",
+        datadir=str(Path(task.model).with_name("faust")),
     )
     source = app.topic(task.source, value_type=Payment, key_type=bytes)
     sink = app.topic(task.sink, value_type=Prediction, key_type=bytes)

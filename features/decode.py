@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from features.byte_column import ByteColumn
 from features.codecs.json import Decoded, JsonCodec
 from features.columns import Bytes, Columns
 from features.errors import Malformed
@@ -56,16 +57,11 @@ class RecordDecoder:
 
     def _faults(self, columns: Columns, records: RawRecords) -> Bytes | None:
         """``(n,) uint8`` as `find_faults` writes it, or ``None`` if there are none."""
-        name, keys = self.schema.key, records.keys
-        some = [key or b"" for key in keys] if None in keys else keys
-        lengths = np.fromiter(map(len, some), np.int64, len(some))  # type: ignore[arg-type]
-        if some is not keys:
-            lengths[[i for i, key in enumerate(keys) if key is None]] = -1
-        packed = np.frombuffer(b"".join([*some, b"\0"]), np.uint8)  # type: ignore[list-item]
+        name, keys = self.schema.key, ByteColumn.of(records.keys)
         faults: Bytes = np.empty(len(keys), np.uint8)
         count = find_faults(
             columns.times, records.timestamps, self._most_ahead, self._is_key_text, columns.base, columns.word(name),
-            columns.is_valid(name), packed.ctypes.data, lengths, faults,
+            columns.is_valid(name), keys.table, faults,
         )  # fmt: skip
         return faults if count else None
 

@@ -1,13 +1,14 @@
 """Predictions: the record that is published for one scored event, and how a slice of them is written."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from features.byte_column import ByteColumn
 from features.codecs.template import JsonTemplate, Slot
 from features.columns import Columns
 from features.errors import Malformed
@@ -90,8 +91,8 @@ class EncodedPredictions:
         failed: By row, why its outputs can't be published.
     """
 
-    values: Sequence[bytes]
-    event_times: Sequence[bytes]
+    values: ByteColumn
+    event_times: ByteColumn
     failed: Mapping[int, Malformed]
 
 
@@ -116,7 +117,8 @@ class PredictionEncoder:
         template = self._templates.get(partition) or self._build(partition, columns.schema)
         event_times, values = template.write(columns, rows, offsets, numbers)
         failed: dict[int, Malformed] = {}
-        odd = [row for row, value in enumerate(values) if not value]
+        written: dict[int, bytes] = {}
+        odd = np.flatnonzero(values.lengths == 0).tolist()
         digests = rows.digests().tolist() if odd else []
         for row in odd:
             event = columns.take(rows.events[row : row + 1])
@@ -125,7 +127,8 @@ class PredictionEncoder:
             if problem := _unpublishable(prediction.outputs):
                 failed[row] = problem
             else:
-                values[row] = msgspec.json.encode(prediction)
+                written[row] = msgspec.json.encode(prediction)
+        values = values.replaced(written) if written else values
         return EncodedPredictions(values=values, event_times=event_times, failed=failed)
 
     def _numbers(self, outputs: Answers, n: int) -> NDArray[np.float32]:

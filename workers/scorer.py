@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import TypeVar
 
+import numpy as np
+
+from features.byte_column import ByteColumn
+from features.columns import Int64s
 from features.decode import RecordDecoder
 from features.errors import Malformed
 from models.bisection import Answers
@@ -14,7 +16,7 @@ from workers.dead_letters import LARGEST_OUTPUT, DeadLetterGuard, dead_letters
 from workers.inference import Work
 from workers.predictions import EVENT_TIME_HEADER, PredictionEncoder
 from workers.states import StateKeeper
-from workers.transport.outputs import OutputBatch
+from workers.transport.outputs import HeaderColumns, OutputBatch
 from workers.transport.slices import Slice
 from workers.transport.stats import Histogram
 
@@ -24,7 +26,6 @@ _LARGEST_PREDICTION = LARGEST_OUTPUT // 2
 """Bytes; its Kafka key, which it holds as well, comes on top."""
 
 SourceHeaders = Sequence[tuple[str, bytes]] | None
-Item = TypeVar("Item")
 
 _TRACE_HEADERS = ("traceparent", "tracestate")
 """W3C Trace Context, handed on from an event to its prediction."""
@@ -101,16 +102,18 @@ class Scorer:
         }
         self._rows.observe(slice_.partition, len(work.rows), {**unanswered, **unpublishable})
         failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
-        kept = [row for row in range(len(work.rows)) if row not in failed] if failed else slice(None)
+        kept = (
+            np.array([row for row in range(len(work.rows)) if row not in failed]) if failed else slice(None)
+        )
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
             letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
-        at, times = places[kept].tolist(), encoded.event_times
+        at = places[kept]
         predictions = OutputBatch(
             topic=self._pipeline.predictions,
             partition=slice_.partition.number,
             values=_chosen(encoded.values, kept),
-            keys=_chosen(slice_.keys, at),
-            headers=_headers(_chosen(times, kept), _chosen(slice_.headers, at)),
+            keys=slice_.keys.take(at),
+            headers=_headers(_chosen(encoded.event_times, kept), slice_.headers, at),
         )
         slice_.done([predictions, *letters])
         self.stats.predictions += len(predictions)
@@ -123,29 +126,33 @@ class Scorer:
         return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
 
 
-def _too_large(values: Sequence[bytes]) -> list[tuple[int, Malformed]]:
+def _too_large(values: ByteColumn) -> list[tuple[int, Malformed]]:
     """Predictions that no topic takes: the record's key or label key is a text of some hundred kilobytes."""
-    if max(map(len, values), default=0) <= _LARGEST_PREDICTION:
-        return []
     detail = "its prediction would have {} bytes, at most {} can be published: key or label key is too long"
     return [
-        (row, Malformed("too_large", detail.format(len(value), _LARGEST_PREDICTION)))
-        for row, value in enumerate(values)
-        if len(value) > _LARGEST_PREDICTION
+        (row, Malformed("too_large", detail.format(int(values.lengths[row]), _LARGEST_PREDICTION)))
+        for row in np.flatnonzero(values.lengths > _LARGEST_PREDICTION).tolist()
     ]
 
 
-def _chosen(items: Sequence[Item], places: Sequence[int] | slice) -> Sequence[Item]:
-    return items[places] if isinstance(places, slice) else list(map(items.__getitem__, places))
+def _chosen(column: ByteColumn, places: Int64s | slice) -> ByteColumn:
+    return column if isinstance(places, slice) else column.take(places)
 
 
-def _headers(event_times: Sequence[bytes], sources: Sequence[SourceHeaders]) -> list[list[tuple[str, bytes]]]:
-    headers = list(map(list, zip(zip(repeat(EVENT_TIME_HEADER), event_times))))
-    if any(sources):
-        for mine, source in zip(headers, sources, strict=True):
-            mine += [
-                (name, value)
-                for name, value in source or ()
-                if name in _TRACE_HEADERS and value is not None and len(value) <= _LONGEST_TRACE
+def _headers(event_times: ByteColumn, sources: Sequence[SourceHeaders], at: Int64s) -> HeaderColumns:
+    """Each prediction's own header, and what of its event's is handed on; ``at`` is ``(predictions,) int64``."""
+    if not any(sources):
+        return HeaderColumns.one(EVENT_TIME_HEADER, event_times)
+    return HeaderColumns.of(
+        [
+            [
+                (EVENT_TIME_HEADER, event_time),
+                *(
+                    (name, value)
+                    for name, value in sources[place] or ()
+                    if name in _TRACE_HEADERS and value is not None and len(value) <= _LONGEST_TRACE
+                ),
             ]
-    return headers
+            for event_time, place in zip(event_times, at.tolist(), strict=True)
+        ]
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.byte_column import ByteColumn
 from features.columns import Columns
 from features.kernels.emit import DECIMAL_BYTES, END, LITERAL, emit_rows
 from features.kernels.memory import address_of
@@ -45,7 +46,7 @@ class JsonTemplate:
 
     def write(
         self, columns: Columns, rows: Rows, offsets: NDArray[np.int64], numbers: NDArray[np.float32]
-    ) -> tuple[list[bytes], ...]:
+    ) -> tuple[ByteColumn, ...]:
         """Each text of every row; void where a number is not finite, under 1e-10 or from 1e15.
 
         Args:
@@ -58,6 +59,5 @@ class JsonTemplate:
             self._operations, self._literals_at, self._row_bytes, columns.base, columns.words, columns.valid,
             columns.times, columns.positions, offsets, rows.events, numbers, rows.block, rows.ids,
         )  # fmt: skip
-        written, stops = data.tobytes(), ends.tolist()
-        texts = [written[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+        texts = ByteColumn.cut(data, ends)
         return tuple(texts[place :: self._texts] for place in range(self._texts))

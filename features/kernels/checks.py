@@ -53,12 +53,12 @@ def read_times(sort, factor, parts, base, words, valid, times):
 _WORDS, _BYTES = types.int64[::1], types.uint8[::1]
 _TIMESTAMPS = types.Array(types.int64, 1, "A", readonly=True)  # as they come from outside
 _SIGNATURE = types.int64(
-    _WORDS, _TIMESTAMPS, types.int64, types.boolean, types.int64, _WORDS, _BYTES, types.int64, _WORDS, _BYTES
+    _WORDS, _TIMESTAMPS, types.int64, types.boolean, types.int64, _WORDS, _BYTES, types.int64[:, ::1], _BYTES
 )
 
 
 @numba.njit(_SIGNATURE, **COMPILE)
-def find_faults(times, timestamps, most_ahead, is_text, base, words, valid, keys, lengths, faults):
+def find_faults(times, timestamps, most_ahead, is_text, base, words, valid, keys, faults):
     """What is wrong with each record; returns how many are at fault.
 
     Args:
@@ -69,23 +69,21 @@ def find_faults(times, timestamps, most_ahead, is_text, base, words, valid, keys
         base: Address that texts refer to.
         words: ``(n,) int64`` the key field.
         valid: ``(n,) uint8`` where it is there; missing is the same as a null Kafka key.
-        keys: Address of the Kafka keys, one behind the other.
-        lengths: ``(n,) int64`` bytes of each, -1 for null.
+        keys: ``(n, 2) int64`` address and length of the Kafka keys; length -1 is null.
         faults: ``(n,) uint8``, written: 0, or `AHEAD` and `OTHER_KEY` added.
     """
     count = 0
     for i in range(times.size):
         fault = AHEAD if timestamps[i] >= 0 and times[i] - timestamps[i] > most_ahead else 0
-        if not valid[i] or lengths[i] < 0:
-            is_same = not valid[i] and lengths[i] < 0
+        if not valid[i] or keys[i, 1] < 0:
+            is_same = not valid[i] and keys[i, 1] < 0
         elif is_text:
             length = words[i] & 0xFFFFFF
-            is_same = length == lengths[i] and same_bytes(base + (words[i] >> 24), keys, length)
+            is_same = length == keys[i, 1] and same_bytes(base + (words[i] >> 24), keys[i, 0], length)
         else:
-            is_same = is_decimal(words[i], keys, lengths[i])
+            is_same = is_decimal(words[i], keys[i, 0], keys[i, 1])
         if not is_same:
             fault |= OTHER_KEY
-        keys += max(I(0), lengths[i])
         faults[i] = fault
         count += fault != 0
     return count

@@ -91,7 +91,7 @@ def test_every_record_has_a_letter_that_a_topic_takes(key: int, value: int | Non
     assert letter.headers is not None
     (kept_key,), (kept_value,), (kept_headers,) = letter.keys, letter.values, letter.headers
     assert kept_headers is not None
-    sizes = [len(name) + len(content) for name, content in kept_headers]
+    sizes = [len(name) + len(content or b"") for name, content in kept_headers]
     assert len(kept_key or b"") + len(kept_value or b"") + sum(sizes) <= LARGEST_OUTPUT
     noted = dict(kept_headers).get("headrace.truncated")
     if key + (value or 0) + headers + 1 <= LARGEST_OUTPUT - 2 * LONGEST_ERROR:

@@ -1,4 +1,4 @@
-"""The transport: slices in, outputs and offsets out, on confluent-kafka; a transport for Faust apps.
+"""The transport: slices in, outputs and offsets out, on librdkafka; a transport for Faust apps.
 
 A minimal app::
 

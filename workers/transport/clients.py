@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 
 from features.errors import Misdeclared
 from workers.transport.calm import Calm
+from workers.transport.native.producer import ColumnProducer
 from workers.transport.settings import Guarantee, KafkaValue, TransportSettings
 
 # By librdkafka's CONFIGURATION.md: settings that only one kind of client knows; the other would warn about them.
@@ -62,7 +63,7 @@ _TRANSACTIONAL: dict[str, KafkaValue] = {
 }
 
 
-Client = TypeVar("Client", Consumer, Producer)
+Client = TypeVar("Client", Consumer, ColumnProducer)
 Value = TypeVar("Value", bound=KafkaValue)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
+from features.byte_column import ByteColumn
 from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import Partition
 from workers.transport.progress import Span
@@ -51,9 +52,9 @@ class Records:
         return list(map(Message.value, self._messages))
 
     @cached_property
-    def keys(self) -> list[bytes | None]:
+    def keys(self) -> ByteColumn:
         """The keys."""
-        return list(map(Message.key, self._messages))
+        return ByteColumn.of(list(map(Message.key, self._messages)))
 
     @cached_property
     def headers(self) -> list[list[tuple[str, bytes]] | None]:
@@ -114,7 +115,7 @@ class Slice:
         return self.records.timestamps
 
     @property
-    def keys(self) -> list[bytes | None]:
+    def keys(self) -> ByteColumn:
         """See :class:`Records`."""
         return self.records.keys
 

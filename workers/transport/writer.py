@@ -1,17 +1,15 @@
 """The producer: writes output batches, and knows whether all of them are durable.
 
-The only file that produces; a writer over raw librdkafka would offer the same methods.
+The only file that produces.
 """
 
-from collections import deque
 from collections.abc import Mapping
-from itertools import islice, repeat
-from operator import length_hint
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from workers.transport.clients import make_client
 from workers.transport.faults import is_purged
+from workers.transport.native.producer import ColumnProducer
 from workers.transport.outputs import OutputBatch
 from workers.transport.partitions import Commit
 from workers.transport.settings import KafkaValue
@@ -40,7 +38,7 @@ class Writer:
         self._clock = shared.clock
         self._settings = settings
         self._callbacks = callbacks
-        self._producer: Producer = None
+        self._producer: ColumnProducer = None  # type: ignore[assignment]
         self.failures: list[tuple[KafkaError, str]] = []
 
     def start(self) -> None:
@@ -50,7 +48,7 @@ class Writer:
             Misdeclared: It refuses its settings.
         """
         settings = {**self._settings, **self._callbacks, "on_delivery": self._undelivered}
-        self._producer = make_client(Producer, settings, self._clock)
+        self._producer = make_client(ColumnProducer, settings, self._clock)
 
     @property
     def outstanding(self) -> int:
@@ -69,28 +67,14 @@ class Writer:
         """
         start = 0
         while start < len(batch) and not self.failures:
-            start = self._write_from(batch, start)
+            start = self._producer.produce(batch, start)
             if start < len(batch):
                 self._producer.poll(_FULL_SECONDS)
         self._stats.outputs += len(batch)
 
-    def _write_from(self, batch: OutputBatch, start: int) -> int:
-        """Returns the index of the first record for which there was no room."""
-        values = iter(list(islice(batch.values, start, None)))
-        keys = repeat(None) if batch.keys is None else islice(batch.keys, start, None)
-        headers = repeat(None) if batch.headers is None else islice(batch.headers, start, None)
-        tail = (repeat(batch.partition), repeat(None), repeat(None), repeat(0), headers)
-        # A call a record, driven from C: faster than produce_batch, which wants a dict a record and knows no headers.
-        calls = map(self._producer.produce, repeat(batch.topic), values, keys, *tail)
-        try:
-            deque(calls, maxlen=0)
-        except BufferError:
-            return len(batch) - length_hint(values) - 1
-        return len(batch)
-
-    def _undelivered(self, error: KafkaError, message: Message) -> None:
+    def _undelivered(self, error: KafkaError, topic: str, partition: int) -> None:
         if len(self.failures) < _MOST_FAILURES and not is_purged(error):
-            self.failures.append((error, f"{message.topic()}[{message.partition()}]"))
+            self.failures.append((error, f"{topic}[{partition}]"))
 
     # -- transactions; each raises KafkaException and, when that is retriable, may be called again ------------------
 
@@ -104,7 +88,7 @@ class Writer:
 
     def send_offsets(self, commits: list[Commit], group: bytes, timeout: float) -> None:
         """Add source offsets to the transaction, in the name of this member of the group (KIP-447)."""
-        self._producer.send_offsets_to_transaction(topic_partitions(commits), group, timeout)
+        self._producer.send_offsets_to_transaction(commits, group, timeout)
 
     def commit(self, timeout: float) -> None:
         """Make outputs and offsets visible together."""

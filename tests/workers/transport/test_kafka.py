@@ -46,7 +46,7 @@ def test_offsets_pass_the_control_markers_and_carry_the_note(
 ) -> None:
     source, target = kafka.topic(), kafka.topic()
     kafka.fill(source, numbers(0, 300), transactional=True)
-    assert kafka.ends(source) == [101] * 3
+    eventually(lambda: kafka.ends(source) == [101] * 3, what="the markers, which follow the commit")
     plan = make_plan(kafka, {source: target}, note="an origin", **own)
     run_until(kafka, plan, source, [101] * 3)
     assert kafka.committed(plan.group, source) == [(101, "an origin")] * 3

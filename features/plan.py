@@ -11,6 +11,7 @@ is folded with are shared by all feature sets of a pipeline.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,21 +47,39 @@ class Mask:
         return f"{'' if self.where is None else self.where.text}|{'' if self.present is None else self.present.text}"
 
 
+class LaneSort(IntEnum):
+    """What a lane keeps; highest and lowest are peaks."""
+
+    COUNT = 0
+    SUM = 1
+    HIGHEST = 2
+    LOWEST = 3
+    MOMENTS = 4
+
+
+_PLACES = {LaneSort.COUNT: 0, LaneSort.SUM: 1, LaneSort.HIGHEST: 2, LaneSort.LOWEST: 2, LaneSort.MOMENTS: 3}
+"""In which order a group has them."""
+_WORDS = {LaneSort.MOMENTS: 3}
+"""Of those with more than one: number, mean and squared differences."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A count or a sum of one window; ``value`` is ``None`` for a count."""
+    """A count, a sum or a peak of one window; ``value`` is ``None`` for a count."""
 
     window: Window
     mask: str
     value: str | None
+    sort: LaneSort
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The time, and with ``value`` the value, of the newest event that takes part."""
+    """The time, and with ``value`` the value, of one event that takes part, or their number; ``sort`` as the kernel's."""
 
     mask: str
     value: str | None
+    sort: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +132,27 @@ class Plan:
 
     def count(self, window: Window, where: Expression | None, present: Expression | None = None) -> Lane:
         """A lane that counts the events that take part."""
-        return Lane(window, self._mask(where, present), None)
+        return Lane(window, self._mask(where, present), None, LaneSort.COUNT)
 
     def sum(self, window: Window, where: Expression | None, value: Expression) -> Lane:
         """A lane that sums ``value`` over the events that take part."""
-        return Lane(window, self._mask(where, value), self._value(value))
+        return Lane(window, self._mask(where, value), self._value(value), LaneSort.SUM)
 
-    def cell(self, where: Expression | None, value: Expression | None, *, keeps_value: bool) -> Cell:
-        """A cell for the newest event that takes part."""
-        return Cell(
-            self._mask(where, value), self._value(value) if keeps_value and value is not None else None
-        )
+    def summary(self, window: Window, where: Expression | None, value: Expression, sort: LaneSort) -> Lane:
+        """A lane that keeps something else of ``value`` over the events that take part."""
+        return Lane(window, self._mask(where, value), self._value(value), sort)
+
+    def cell(
+        self,
+        where: Expression | None,
+        value: Expression | None,
+        *,
+        keeps_value: bool,
+        sort: int = fold.NEWEST_EVENT,
+    ) -> Cell:
+        """A cell for the newest event that takes part, the oldest, or every one."""
+        kept = self._value(value) if keeps_value and value is not None else None
+        return Cell(self._mask(where, value), kept, sort)
 
     def output(
         self,
@@ -167,9 +196,9 @@ class Plan:
             np.int64,
         )
         return Tables(
-            groups=_table(layout.groups, 6),
-            lanes=_table(layout.lane_rows(), 2),
-            cells=_table(layout.cell_rows(), 3),
+            groups=_table(layout.groups, 8),
+            lanes=_table(layout.lane_rows(), 3),
+            cells=_table(layout.cell_rows(), 4),
             outputs=_table(
                 [
                     layout.output_row(output, column)
@@ -194,9 +223,9 @@ class _Layout:
         self.lanes = [
             lane
             for window in windows
-            for is_sum in (False, True)
-            for lane in lanes
-            if lane.window == window and (lane.value is not None) == is_sum
+            for lane in sorted(lanes, key=lambda lane: _PLACES[lane.sort])
+            if lane.window == window
+            for _ in range(_WORDS.get(lane.sort, 1))
         ]
         self.cells = list(dict.fromkeys(part for part in used if isinstance(part, Cell)))
         self.words, self.words_per_event = SLOT_WORDS, 0
@@ -208,13 +237,17 @@ class _Layout:
 
     def _add_group(self, window: Window) -> None:
         mine = [lane for lane in self.lanes if lane.window == window]
-        sums = sum(lane.value is not None for lane in mine)
+        counts = sum(lane.sort is LaneSort.COUNT for lane in mine)
+        sums = sum(lane.sort is LaneSort.SUM for lane in mine)
+        peaks = sum(lane.sort in {LaneSort.HIGHEST, LaneSort.LOWEST} for lane in mine)
         row = [
             window.tile_ms,
             window.length_ms,
             8 * self.words,
-            len(mine) - sums,
+            counts,
             sums,
+            peaks,
+            len(mine),
             self.lanes.index(mine[0]),
         ]
         self.groups.append(row)
@@ -222,11 +255,18 @@ class _Layout:
         self.words_per_event += 3 * (len(mine) + 1) * (window.length // window.tile + 2)
 
     def lane_rows(self) -> list[list[int]]:
-        return [[self.inputs.mask_row(lane.mask), self.inputs.value_row(lane.value)] for lane in self.lanes]
+        return [
+            [
+                self.inputs.mask_row(lane.mask),
+                self.inputs.value_row(lane.value),
+                lane.sort is LaneSort.LOWEST,
+            ]
+            for lane in self.lanes
+        ]
 
     def cell_rows(self) -> list[list[int]]:
         return [
-            [self.inputs.mask_row(cell.mask), self.inputs.value_row(cell.value), at]
+            [self.inputs.mask_row(cell.mask), self.inputs.value_row(cell.value), at, cell.sort]
             for cell, at in zip(self.cells, self.cell_at, strict=True)
         ]
 

@@ -16,26 +16,35 @@ from features.kernels.rings import (
     SHAPE,
     START,
     add_count_to_past,
+    add_to_moments,
+    add_to_moments_in_past,
     add_value_to_past,
     advance,
     clear_group,
+    keep_peak,
+    keep_peak_in_past,
+    number_at_peak,
     past_tile,
+    peak_of,
     read_current,
     read_later,
     tile_start,
 )
 from features.kernels.slots import FREE, KEY, NEVER, NEWEST, SWEEP_AT, USED_SLOTS, forget_key
 
-TILE, WINDOW, GROUP_AT, COUNTS, SUMS, FIRST_LANE = range(6)
-"""Columns of ``groups``: ms, ms, byte offset in the slot, lanes of each sort, index of its first lane."""
-LANE_MASK, LANE_VALUE = range(2)
-"""Columns of ``lanes``: row of ``masks`` (-1: every event), row of ``values`` (-1 for a count)."""
-CELL_MASK, CELL_VALUE, CELL_AT = range(3)
-"""Columns of ``cells``: row of ``masks``, row of ``values`` (-1: only the time), byte offset in the slot."""
+TILE, WINDOW, GROUP_AT, COUNTS, SUMS, PEAKS, WORDS, FIRST_LANE = range(8)
+"""Columns of ``groups``: ms, ms, byte offset in the slot, lanes of each sort, words of all, index of its first lane."""
+LANE_MASK, LANE_VALUE, LANE_IS_LOWEST = range(3)
+"""Columns of ``lanes``: row of ``masks`` (-1: every event), row of ``values`` (-1 for a count), which peak."""
+CELL_MASK, CELL_VALUE, CELL_AT, CELL_SORT = range(4)
+"""Columns of ``cells``: row of ``masks``, row of ``values`` (-1: only the time), byte offset in the slot, a sort."""
+NEWEST_EVENT, OLDEST_EVENT, EVERY_ONE = range(3)
+"""Sorts of cells: of the newest event, of the oldest, a count of all."""
 OPERATION, LEFT, RIGHT, COLUMN = range(4)
 """Columns of ``outputs``: one of the operations below, its lanes or cell, column of the block."""
-COUNT, SUM, QUOTIENT, SHARE, LAST, SINCE, LAST_ID = range(7)
-"""Operations: a count, a sum, sum / count, count / count, a cell's value, its age in s, its id."""
+COUNT, SUM, QUOTIENT, SHARE, LAST, SINCE, LAST_ID, HIGHEST, LOWEST, EVER, DEVIATION = range(11)
+"""Operations: a count, a sum, sum / count, count / count, a cell's value, its age in s, its id, a peak, a trough,
+a cell's count, a standard deviation."""
 TTL, MAX_LATE, SLOT_BYTES, INCLUDE_CURRENT = range(4)
 """Items of ``rules``: ms (-1: keys never expire), ms, bytes, 0 or 1."""
 
@@ -48,7 +57,7 @@ MISSING_ID = np.int64(np.iinfo(np.int64).min)
 def _clear_slot(head, arena, free, groups, cells):
     set_i64(head + NEWEST, NEVER)
     for g in range(groups.shape[0]):
-        clear_group(arena, free, head + groups[g, GROUP_AT], groups[g, COUNTS] + groups[g, SUMS])
+        clear_group(arena, free, head + groups[g, GROUP_AT], groups[g, WORDS])
     for c in range(cells.shape[0]):
         set_i64(head + cells[c, CELL_AT], NEVER)
 
@@ -67,26 +76,46 @@ def _advance(head, arena, free, groups, newest, now):
         if newest == NEVER:
             set_i64(group + START, tile_start(now, tile))
         elif now - get_i64(group + START) >= tile:
-            advance(arena, free, group, groups[g, COUNTS], groups[g, SUMS], tile, groups[g, WINDOW], now)
+            advance(
+                arena, free, group, groups[g, COUNTS], groups[g, SUMS], groups[g, PEAKS], groups[g, WORDS], tile, groups[g, WINDOW], now
+            )  # fmt: skip
 
 
 @numba.njit(inline="always", **COMPILE)
 def _fold_past(group, arena, free, groups, g, lanes, i, time, masks, values):
     """The event's tile is not the current one: update it where it stands."""
-    counts, sums = groups[g, COUNTS], groups[g, SUMS]
+    counts, sums, lanes_ = groups[g, COUNTS], groups[g, SUMS], groups[g, WORDS]
     index = -2
-    for k in range(counts + sums):
+    for k in range(lanes_):
         lane = groups[g, FIRST_LANE] + k
         mask = lanes[lane, LANE_MASK]
         if mask < 0 or masks[mask, i]:
             if index == -2:
-                index = past_tile(arena, free, group, counts, sums, groups[g, TILE], groups[g, WINDOW], time)
+                index = past_tile(arena, free, group, lanes_, groups[g, TILE], groups[g, WINDOW], time)
             if index == -1:
                 return
             if k < counts:
-                add_count_to_past(arena, group, counts + sums, index, k)
-            else:
-                add_value_to_past(arena, group, counts + sums, index, k, values[lanes[lane, LANE_VALUE], i])
+                add_count_to_past(arena, group, lanes_, index, k)
+            elif k < counts + sums:
+                add_value_to_past(arena, group, lanes_, index, k, values[lanes[lane, LANE_VALUE], i])
+            elif k < counts + sums + groups[g, PEAKS]:
+                peak = peak_of(values[lanes[lane, LANE_VALUE], i], lanes[lane, LANE_IS_LOWEST])
+                keep_peak_in_past(arena, group, lanes_, index, k, peak)
+            elif (k - counts - sums - groups[g, PEAKS]) % 3 == 0:
+                add_to_moments_in_past(arena, group, lanes_, index, k, values[lanes[lane, LANE_VALUE], i])
+
+
+@numba.njit(inline="always", **COMPILE)
+def _fold_cell(cell, sort, time, row, i, values):
+    """The log decides between equal times."""
+    held = get_i64(cell)
+    if sort == EVERY_ONE:
+        set_i64(cell + 8, 1 if held == NEVER else get_i64(cell + 8) + 1)
+        set_i64(cell, time)
+    elif held == NEVER or (time < held if sort == OLDEST_EVENT else time >= held):
+        set_i64(cell, time)
+        if row >= 0:
+            set_f64(cell + 8, values[row, i])
 
 
 @numba.njit(inline="always", **COMPILE)
@@ -107,12 +136,22 @@ def _fold(head, arena, free, groups, lanes, cells, i, time, masks, values):
             if mask < 0 or masks[mask, i]:
                 word = group + LANES + 8 * k
                 set_f64(word, get_f64(word) + values[lanes[lane, LANE_VALUE], i])
+        moments = groups[g, COUNTS] + groups[g, SUMS] + groups[g, PEAKS]
+        for k in range(groups[g, COUNTS] + groups[g, SUMS], moments):
+            lane = groups[g, FIRST_LANE] + k
+            mask = lanes[lane, LANE_MASK]
+            if mask < 0 or masks[mask, i]:
+                peak = peak_of(values[lanes[lane, LANE_VALUE], i], lanes[lane, LANE_IS_LOWEST])
+                keep_peak(group + LANES + 8 * k, peak)
+        for k in range(moments, groups[g, WORDS], 3):
+            lane = groups[g, FIRST_LANE] + k
+            mask = lanes[lane, LANE_MASK]
+            if mask < 0 or masks[mask, i]:
+                add_to_moments(group + LANES + 8 * k, values[lanes[lane, LANE_VALUE], i])
     for c in range(cells.shape[0]):
         cell, mask = head + cells[c, CELL_AT], cells[c, CELL_MASK]
-        if (mask < 0 or masks[mask, i]) and time >= get_i64(cell):
-            set_i64(cell, time)
-            if cells[c, CELL_VALUE] >= 0:
-                set_f64(cell + 8, values[cells[c, CELL_VALUE], i])
+        if mask < 0 or masks[mask, i]:
+            _fold_cell(cell, cells[c, CELL_SORT], time, cells[c, CELL_VALUE], i, values)
 
 
 @numba.njit(inline="always", **COMPILE)
@@ -132,6 +171,16 @@ def _write_row(head, groups_totals, cells, outputs, fills, now, row, block, ids)
                 result = get_f64(groups_totals + 8 * left) / events
             elif found:
                 result = get_i64(groups_totals + 8 * left) / events
+        elif operation == HIGHEST or operation == LOWEST:
+            peak = get_i64(groups_totals + 8 * left)
+            found = peak != 0
+            if found:
+                result = number_at_peak(peak, operation == LOWEST)
+        elif operation == DEVIATION:
+            number = get_f64(groups_totals + 8 * left)
+            found = number > 0.0
+            if found:
+                result = np.sqrt(get_f64(groups_totals + 8 * left + 16) / number)
         else:
             cell = head + cells[left, CELL_AT]
             time = get_i64(cell)
@@ -141,6 +190,8 @@ def _write_row(head, groups_totals, cells, outputs, fills, now, row, block, ids)
                 continue
             if found and operation == SINCE:
                 result = (now - time) / 1000.0
+            elif operation == EVER:
+                result, found = np.float64(get_i64(cell + 8)) if found else 0.0, True
             elif found:
                 result = get_f64(cell + 8)
         block[row, column] = np.float32(result if found else fills[f])
@@ -230,7 +281,7 @@ def fold_slice(
                 continue
             for g in range(groups.shape[0]):
                 read_later(
-                    arena, head + groups[g, GROUP_AT], groups[g, COUNTS], groups[g, SUMS],
+                    arena, head + groups[g, GROUP_AT], groups[g, COUNTS], groups[g, SUMS], groups[g, PEAKS], groups[g, WORDS],
                     groups[g, TILE], groups[g, WINDOW], now, totals + 8 * groups[g, FIRST_LANE],
                 )  # fmt: skip
             _write_row(head, totals, cells, outputs, fills, now, row, block, ids)
@@ -243,8 +294,9 @@ def fold_slice(
             for g in range(groups.shape[0]):
                 group = head + groups[g, GROUP_AT]
                 read_current(
-                    arena, group, groups[g, COUNTS], groups[g, SUMS], totals + 8 * groups[g, FIRST_LANE]
-                )
+                    arena, group, groups[g, COUNTS], groups[g, SUMS], groups[g, PEAKS], groups[g, WORDS],
+                    totals + 8 * groups[g, FIRST_LANE],
+                )  # fmt: skip
             _write_row(head, totals, cells, outputs, fills, now, row, block, ids)
         if not rules[INCLUDE_CURRENT]:
             _fold(head, arena, free, groups, lanes, cells, i, time, masks, values)

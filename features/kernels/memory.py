@@ -53,6 +53,26 @@ poke_u64 = _store(ir.IntType(64), types.uint64, 1)
 
 
 @intrinsic
+def bits_of(typing_context: Any, number: Any) -> Any:
+    """The bits of a ``float64`` as an ``int64``."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), build
+
+
+@intrinsic
+def number_of(typing_context: Any, bits: Any) -> Any:
+    """The ``float64`` of these bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), build
+
+
+@intrinsic
 def as_pointer(typing_context: Any, address: Any) -> Any:
     """The address as ``numba.carray`` takes it."""
 

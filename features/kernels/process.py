@@ -84,9 +84,9 @@ def _find(base, words, valid, parts, is_text, joined, state, slot_bytes, slots):
 @numba.njit(**COMPILE)
 def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, values, block, ids):
     parts, is_text = _key_fields(set_)
-    groups = _table(set_[GROUPS], set_[GROUP_COUNT], 6)
-    lanes = _table(set_[LANES], set_[LANE_COUNT], 2)
-    cells = _table(set_[CELLS], set_[CELL_COUNT], 3)
+    groups = _table(set_[GROUPS], set_[GROUP_COUNT], 8)
+    lanes = _table(set_[LANES], set_[LANE_COUNT], 3)
+    cells = _table(set_[CELLS], set_[CELL_COUNT], 4)
     outputs = _table(set_[OUTPUTS], set_[OUTPUT_COUNT], 4)
     fills = numba.carray(as_pointer(set_[FILLS]), set_[OUTPUT_COUNT], np.float64)
     rules = _integers(set_[RULES], 4)

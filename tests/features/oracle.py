@@ -1,8 +1,10 @@
 """Brute force: what a row has to be, in plain Python over lists, from the documentation alone."""
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 Event = Mapping[str, Any]
@@ -93,6 +95,22 @@ def mean(of: str, length: int, tile: int, where: Predicate | None = None) -> Rea
     return read
 
 
+def max_(of: str, length: int, tile: int, where: Predicate | None = None) -> Reader:
+    return lambda key, now: max(values(key, now, (length, tile), of, where), default=math.nan)
+
+
+def min_(of: str, length: int, tile: int, where: Predicate | None = None) -> Reader:
+    return lambda key, now: min(values(key, now, (length, tile), of, where), default=math.nan)
+
+
+def std(of: str, length: int, tile: int, where: Predicate | None = None) -> Reader:
+    def read(key: Key, now: int) -> float:
+        taking_part = values(key, now, (length, tile), of, where)
+        return float(statistics.pstdev(map(Fraction, taking_part))) if taking_part else math.nan
+
+    return read
+
+
 def ratio(of: Predicate, length: int, tile: int, where: Predicate | None = None) -> Reader:
     def read(key: Key, now: int) -> float:
         known = [of(e) for _, e in key.window(now, length, tile) if is_true(e, where) and of(e) is not None]
@@ -108,6 +126,18 @@ def newest(key: Key, takes_part: Callable[[Event], bool]) -> tuple[int, Event] |
         return None
     time, _, event = max(taking_part, key=lambda item: item[:2])
     return time, event
+
+
+def running_count(where: Predicate | None = None) -> Reader:
+    return lambda key, now: sum(is_true(e, where) for _, e in key.events)  # noqa: ARG005
+
+
+def first(of: str, where: Predicate | None = None) -> Reader:
+    def read(key: Key, now: int) -> float:  # noqa: ARG001
+        taking_part = [e for e in key.events if is_true(e[1], where) and e[1][of] is not None]
+        return min(taking_part, key=lambda e: e[0])[1][of] if taking_part else math.nan
+
+    return read
 
 
 def last(of: str, where: Predicate | None = None) -> Reader:

@@ -14,12 +14,18 @@ from features.kinds import (
     category,
     count,
     derived,
+    first,
+    first_category,
     last,
     last_category,
+    max_,
     mean,
+    min_,
     ratio,
     raw,
+    running_count,
     seconds_since_last,
+    std,
     sum_,
     time_part,
 )
@@ -53,6 +59,8 @@ def windowed() -> tuple[dict[str, Kind], list[Reader]]:
             ("buys", count(window=window, where=IS_BUY), oracle.count(*ms, where=is_buy)),
             ("total", sum_("amount", window=window, where=IS_BUY), oracle.sum_("amount", *ms, where=is_buy)),
             ("mean", mean("amount", window=window), oracle.mean("amount", *ms)),
+            ("most", max_("amount", window=window), oracle.max_("amount", *ms)),
+            ("least", min_("amount", window=window, where=IS_BUY), oracle.min_("amount", *ms, where=is_buy)),
             ("big", ratio(IS_BIG, window=window, where=IS_BUY), oracle.ratio(is_big, *ms, where=is_buy)),
         ):
             kinds[f"{name}_{length}_{tile}"] = kind
@@ -64,12 +72,20 @@ def unwindowed() -> tuple[dict[str, Kind], list[Reader]]:
     kinds: dict[str, Kind] = {
         "last": last("amount"),
         "last_buy": last("amount", where=IS_BUY),
+        "first": first("amount"),
+        "first_big": first("amount", where=IS_BIG),
+        "so_far": running_count(),
+        "big_so_far": running_count(where=IS_BIG),
         "since": seconds_since_last(),
         "since_big": seconds_since_last(where=IS_BIG),
     }
     return kinds, [
         oracle.last("amount"),
         oracle.last("amount", where=is_buy),
+        oracle.first("amount"),
+        oracle.first("amount", where=is_big),
+        oracle.running_count(),
+        oracle.running_count(where=is_big),
         oracle.seconds_since_last(),
         oracle.seconds_since_last(where=is_big),
     ]
@@ -111,7 +127,13 @@ def test_every_row_equals_brute_force(
 
 def mixed_engine() -> Engine:
     """Every kind there is, over three entity keys, some with a ttl."""
-    kinds = {**windowed()[0], **unwindowed()[0], "shop": last_category("shop")}
+    kinds = {
+        **windowed()[0],
+        **unwindowed()[0],
+        "shop": last_category("shop"),
+        "first_shop": first_category("shop"),
+        "spread": std("amount", window=10 * S),
+    }
     row = FeatureSet(
         features={
             "amount": raw("amount"),
@@ -179,6 +201,43 @@ def test_rows_do_not_depend_on_the_events_of_other_keys(events: list[dict[str, A
 def assert_same_bits_at(left: Any, right: Any, rows: list[int]) -> None:
     assert left.block[rows].tobytes() == right.block[rows].tobytes()
     assert left.ids[rows].tobytes() == right.ids[rows].tobytes()
+
+
+@settings(max_examples=150)
+@given(events=streams.streams(), late=st.sampled_from([0, 20]), include_current=st.booleans())
+def test_standard_deviations_are_those_of_brute_force(
+    events: list[dict[str, Any]], late: int, include_current: bool
+) -> None:
+    kinds: dict[str, Kind] = {}
+    readers = []
+    for length, tile in LENGTHS:
+        window, ms = Window(length * S, tile * S), (length * 1000, tile * 1000)
+        kinds[f"all_{length}_{tile}"] = std("amount", window=window)
+        kinds[f"buys_{length}_{tile}"] = std("amount", window=window, where=IS_BUY)
+        readers += [oracle.std("amount", *ms), oracle.std("amount", *ms, where=is_buy)]
+    engine = engine_of(kinds, late=late, include_current=include_current)
+    judge = Oracle(
+        key="card",
+        readers=readers,
+        max_late=late * 1000,
+        ttl=(engine.sets[0].expires_after or S) // timedelta(milliseconds=1),
+        include_current=include_current,
+    )
+    expected = np.array([judge.row(event) for event in events]).reshape(len(events), len(readers))
+    np.testing.assert_allclose(streams.process(engine, events).block, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_standard_deviations_of_large_numbers_do_not_cancel() -> None:
+    engine = engine_of({"spread": std("amount", window=Window(10 * S, S))})
+    amounts = 1e9 + np.random.default_rng(7).random(3000)
+    events = [
+        {"card": "a", "ts": 1000 * (i // 7), "amount": a, "kind": "buy"}
+        for i, a in enumerate(amounts.tolist())
+    ]
+    judge = Oracle(key="card", readers=[oracle.std("amount", 10_000, 1000)], max_late=20_000)
+    expected = [judge.row(event)[0] for event in events]
+    found = streams.process(engine, events, range(0, 3000, 13)).block[:, 0]
+    np.testing.assert_allclose(found[7:], expected[7:], rtol=1e-5)
 
 
 def test_sums_of_floats_lose_nothing_to_subtraction() -> None:

@@ -174,5 +174,5 @@ def test_missing_values_take_the_declared_constant() -> None:
 
 def test_every_kind_is_discovered() -> None:
     assert {kind.__name__ for kind in all_kinds()} >= {
-        "Category", "Count", "Derived", "Last", "LastCategory", "Mean", "Ratio", "Raw", "SecondsSinceLast", "Sum",
+        "Category", "Count", "Derived", "First", "FirstCategory", "Last", "LastCategory", "Max", "Mean", "Min", "Ratio", "Raw", "RunningCount", "SecondsSinceLast", "Std", "Sum",
     }  # fmt: skip

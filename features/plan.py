@@ -65,7 +65,7 @@ _WORDS = {LaneSort.MOMENTS: 3}
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A count, a sum or a peak of one window; ``value`` is ``None`` for a count."""
+    """A count, a sum, a peak or the moments of one window; ``value`` is ``None`` for a count."""
 
     window: Window
     mask: str
@@ -139,7 +139,7 @@ class Plan:
         return Lane(window, self._mask(where, value), self._value(value), LaneSort.SUM)
 
     def summary(self, window: Window, where: Expression | None, value: Expression, sort: LaneSort) -> Lane:
-        """A lane that keeps something else of ``value`` over the events that take part."""
+        """A lane that keeps a peak or the moments of ``value`` over the events that take part."""
         return Lane(window, self._mask(where, value), self._value(value), sort)
 
     def cell(

@@ -91,9 +91,7 @@ class FeatureSet:
 
     def fields(self) -> set[str]:
         """Names of the fields that the features and the key read."""
-        row_fields = {kind.value().text for kind in self.features.values() if isinstance(kind, RowKind)}
-        read = {name for expression in self.expressions() for name in expression.fields()}
-        return read | set(self.key) | {name for name in row_fields if name.isidentifier()}
+        return {name for expression in self.expressions() for name in expression.fields()} | set(self.key)
 
     @property
     def expires_after(self) -> timedelta | None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from features.codecs.judge import Judge
 from features.codecs.scanner import Scanner
 from features.columns import Bytes, Int64s
 from features.errors import Malformed
 from features.kernels.scan import PADDING
-from features.schema import Field, Schema
+from features.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,39 +58,41 @@ class JsonCodec:
         self, buffer: Bytes, values: Sequence[bytes | None], odd: Sequence[int], words: Int64s, valid: Bytes
     ) -> Decoded:
         malformed: dict[int, Malformed] = {}
-        texts = bytearray()
+        rows: list[int] = []
+        judged: list[Sequence[Any]] = []
         for row in odd:
             try:
-                items = self._judge.values(values[row])
+                judged.append(self._judge.values(values[row]))
             except Malformed as reason:
                 malformed[row] = reason
             else:
-                _write_row(self.schema.fields, items, row, words, valid, texts, buffer.size)
-        if texts:
-            buffer = np.concatenate([buffer, np.frombuffer(bytes(texts) + bytes(PADDING), np.uint8)])
+                rows.append(row)
+        if rows:
+            texts = self._write(np.array(rows), judged, words, valid, buffer.size)
+            buffer = np.concatenate([buffer, np.frombuffer(texts + bytes(PADDING), np.uint8)])
         return Decoded(buffer=buffer, words=words, valid=valid, malformed=malformed)
 
-
-def _write_row(  # noqa: PLR0913, PLR0917 - one row of every array
-    fields: Sequence[Field],
-    items: list[Any],
-    row: int,
-    words: Int64s,
-    valid: Bytes,
-    texts: bytearray,
-    after: int,
-) -> None:
-    """Write a judged row; its texts are appended to ``texts``, which will stand behind the buffer."""
-    floats = words.view(np.float64)
-    for column, (field, item) in enumerate(zip(fields, items, strict=True)):
-        valid[column, row] = item is not None
-        if item is None:
-            continue
-        if field.type is str:
-            encoded = item.encode()
-            words[column, row] = ((after + len(texts)) << 24) | len(encoded)
-            texts += encoded
-        elif field.type is float:
-            floats[column, row] = item
-        else:
-            words[column, row] = item
+    def _write(
+        self,
+        rows: NDArray[np.int64],
+        judged: Sequence[Sequence[Any]],
+        words: Int64s,
+        valid: Bytes,
+        after: int,
+    ) -> bytes:
+        """Write judged rows, column by column; returns their texts, which will stand behind the buffer."""
+        floats, texts = words.view(np.float64), bytearray()
+        for column, (field, items) in enumerate(
+            zip(self.schema.fields, zip(*judged, strict=True), strict=True)
+        ):
+            valid[column, rows] = [item is not None for item in items]
+            if field.type is str:
+                encoded = [(item or "").encode() for item in items]
+                lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+                words[column, rows] = ((after + len(texts) + np.cumsum(lengths) - lengths) << 24) | lengths
+                texts += b"".join(encoded)
+            else:
+                (floats if field.type is float else words)[column, rows] = [
+                    0 if item is None else item for item in items
+                ]
+        return bytes(texts)

@@ -4,8 +4,10 @@ What it accepts is accepted, what it refuses is malformed for the reason that it
 the bytes and the schema.
 """
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -56,8 +58,13 @@ class Judge:
         self._fields = schema.fields
         self._decoder = msgspec.json.Decoder(_container("Event", tree_of(schema.fields)))
         self._attributes = [[_attribute(step) for step in field.json_path] for field in schema.fields]
+        self._quoted = [row for row, field in enumerate(schema.fields) if field.quoted]
+        is_flat = all(len(field.json_path) == 1 for field in schema.fields)
+        self._all: Callable[[Any], Sequence[Any]] = (
+            attrgetter(*itertools.chain(*self._attributes)) if is_flat else self._follow
+        )
 
-    def values(self, event: bytes | None) -> list[Any]:
+    def values(self, event: bytes | None) -> Sequence[Any]:
         """The fields' values in the schema's order, ``None`` where missing; raises `Malformed`."""
         if event is None:
             raise Malformed("tombstone", "the record has no value")
@@ -78,18 +85,25 @@ class Judge:
             ) from error
         except msgspec.DecodeError as error:
             raise _malformed(error, event) from error
-        return [
-            self._value(decoded, field, attributes)
-            for field, attributes in zip(self._fields, self._attributes, strict=True)
-        ]
+        values = self._all(decoded)
+        if self._quoted:
+            values = list(values)
+            for row in self._quoted:
+                if isinstance(values[row], str):
+                    values[row] = unquoted(self._fields[row], values[row])
+        return values
 
-    @staticmethod
-    def _value(decoded: Any, field: Field, attributes: Sequence[str]) -> Any:
-        for attribute in attributes:
-            if decoded is None:
-                return None
-            decoded = getattr(decoded, attribute)
-        return unquoted(field, decoded) if isinstance(decoded, str) and field.quoted else decoded
+    def _follow(self, decoded: Any) -> list[Any]:
+        """The values at the paths."""
+        values = []
+        for attributes in self._attributes:
+            value = decoded
+            for attribute in attributes:
+                if value is None:
+                    break
+                value = getattr(value, attribute)
+            values.append(value)
+        return values
 
 
 def _nesting(event: bytes) -> int:

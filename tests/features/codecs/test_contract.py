@@ -27,7 +27,7 @@ NESTED = Schema(
 
 @pytest.mark.parametrize("schema", [SCHEMA, NESTED], ids=["flat", "nested"])
 @pytest.mark.parametrize("seed", range(10))
-def test_no_mutated_row_is_decided_differently(schema: Schema, seed: int) -> None:
+def test_no_mutated_row_is_judged_differently(schema: Schema, seed: int) -> None:
     found = contract.decided(schema, contract.corpus(schema, 1500, seed))
     assert 0.1 < contract.accepted(found) < 0.9
 

@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from features.codecs.arrow import column_of
 from features.errors import Misdeclared
 from features.kernels.murmur import place_keys
 from features.records import NO_TIMESTAMP, RawRecords, Records
+from features.schema import Field
 
 ARCHIVE = pa.schema(
     [
@@ -69,7 +71,7 @@ def records_of(table: pa.Table) -> Records:
     )
 
 
-def as_recorded(events: pa.Table, key: str, partitions: int) -> pa.Table:
+def as_recorded(events: pa.Table, key: Field, partitions: int) -> pa.Table:
     """Events with the partition that each has, or would have, in a topic; recorded ones stay as they are.
 
     Where no partition is named it is the one that publishing puts the event on: by murmur2 of its key, in the order of
@@ -103,16 +105,15 @@ def as_recorded(events: pa.Table, key: str, partitions: int) -> pa.Table:
     )
 
 
-def _texts(events: pa.Table, key: str) -> pa.ChunkedArray:
+def _texts(events: pa.Table, key: Field) -> pa.ChunkedArray:
     """The Kafka keys of typed events; null where the key is not there, or is no key."""
+    nothing = pa.nulls(len(events), pa.binary())
     try:
-        return pc.cast(pc.cast(events[key], pa.string()), pa.binary())
-    except (
-        KeyError,
-        pa.ArrowInvalid,
-        pa.ArrowNotImplementedError,
-    ):  # decoding will say what is wrong with it
-        return pa.chunked_array([pa.nulls(len(events), pa.binary())])
+        column = column_of(events, key)
+        texts = nothing if column is None else pc.cast(pc.cast(column, pa.string()), pa.binary())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # decoding will say what is wrong with it
+        texts = nothing
+    return pa.chunked_array([texts])
 
 
 def _places(keys: pa.ChunkedArray, partitions: int) -> NDArray[np.int32]:

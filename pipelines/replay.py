@@ -34,7 +34,8 @@ def replay(
         A table in order of partition and offset, as `features.replay.ReplayedSlice.table` names it;
         with labels, also the label key and ``label`` (``float64``, null where missing).
     """
-    recorded = as_recorded(table, pipeline.source.schema.key, pipeline.source.partitions)
+    schema = pipeline.source.schema
+    recorded = as_recorded(table, schema[schema.key], pipeline.source.partitions)
     return rows_of(pipeline, Replay(pipeline.engine).table(recorded), progress, malformed)
 
 

@@ -45,6 +45,13 @@ def test_a_field_that_nobody_reads_changes_neither() -> None:
     assert fingerprints(with_fields(*reversed(FIELDS))) == fingerprints()
 
 
+def test_a_path_that_says_the_name_changes_neither() -> None:
+    for path in ("shop", '["shop"]'):
+        assert (
+            fingerprints(with_fields(*FIELDS[:3], Field(name="shop", type=str, path=path))) == fingerprints()
+        )
+
+
 def test_scoring_other_events_changes_neither() -> None:
     assert fingerprints(score_when=col("shop") == "x") == fingerprints()
 
@@ -60,6 +67,11 @@ def test_scoring_other_events_changes_neither() -> None:
             )
         },
         {"schema": with_fields(*FIELDS[:2], Field(name="amount", type=int, optional=True), FIELDS[3])},
+        {
+            "schema": with_fields(
+                *FIELDS[:2], Field(name="amount", type=float, optional=True, quoted=True), FIELDS[3]
+            )
+        },
         {
             "keyed": FeatureSet(
                 key="card", features={"n": count(window=2 * H), "mean": mean("amount", window=H)}

@@ -30,14 +30,14 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """What a row has in a column.
+    """What a row has in a column; equal bits are equal values, NaN too.
 
     Args:
         number: A float, or a category id.
         bits: Of it, in hexadecimal.
     """
 
-    number: float | int
+    number: float | int = field(compare=False)
     bits: str
 
     @classmethod

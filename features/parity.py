@@ -128,21 +128,23 @@ def explained(
         published: What was published, once or more, of the rows that differ.
     """
     counts = Counter(dict.fromkeys((*engine.float_columns, *engine.category_columns), 0))
-    chosen, unknown = None, set(report.mismatched)
+    first: tuple[tuple[bool, int, int], RecomputedRow, PublishedRow] | None = None
+    unknown = set(report.mismatched)
     for row in recomputed_rows(slices, published) if published else ():
         theirs, differing = _worst(engine, row, published[row.partition, row.offset])
         if theirs.features is not None:
             counts.update(differing)
             unknown.discard((row.partition, row.offset))
-        if chosen is None or (chosen[1].features is None and theirs.features is not None):
-            chosen = row, theirs
+        rank = theirs.features is None, row.partition, row.offset
+        if first is None or rank < first[0]:
+            first = rank, row, theirs
     return replace(
         report,
         features={
             name: FeatureParity(rows=report.rows - len(unknown), mismatches=count)
             for name, count in counts.items()
         },
-        first=None if chosen is None else explain(engine, slices, *chosen),
+        first=None if first is None else explain(engine, slices, *first[1:]),
     )
 
 

@@ -1,0 +1,38 @@
+"""A pipeline's topics on a broker that other tests use as well."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from features.archive import as_recorded
+from pipelines.pipeline import Pipeline
+from tests.workers.topics_seen import wait_for
+
+
+def fresh(bootstrap: str, pipeline: Pipeline) -> None:
+    """Topics of an earlier test are gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = {pipeline.source.topic, pipeline.predictions, pipeline.dead_letters}
+
+    def there() -> Iterable[str]:
+        return wanted & set(admin.list_topics(timeout=10).topics)
+
+    if names := list(there()):
+        for future in admin.delete_topics(names).values():
+            future.result(30)
+    wait_for(lambda: not there(), "topics to go")
+
+
+def publish(bootstrap: str, topic: str, events: pa.Table, partitions: int) -> None:
+    """Write events, each to the partition that replay puts it on."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
+    )
+    places = as_recorded(events, "", partitions)["partition"].to_pylist()
+    columns = (events["key"].to_pylist(), events["value"].to_pylist(), places)
+    for key, value, partition in zip(*columns, strict=True):
+        producer.produce(topic, value, key, partition)
+        producer.poll(0)
+    assert producer.flush(60) == 0

@@ -13,7 +13,7 @@ from tests.workers import anyones
 
 USERS = "a user's file"
 PIPELINES = [*catalog.names(), USERS]
-EVENTS = 6000
+EVENTS = 4200
 _SPOILED = 97
 """One of so many records is cut in two, so that it is no JSON."""
 

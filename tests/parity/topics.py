@@ -25,14 +25,14 @@ def fresh(bootstrap: str, pipeline: Pipeline) -> None:
     wait_for(lambda: not there(), "topics to go")
 
 
-def publish(bootstrap: str, topic: str, events: pa.Table, partitions: int) -> None:
-    """Write events, each to the partition that replay puts it on."""
+def publish(bootstrap: str, topic: str, events: pa.Table, partitions: int, pause: float = 0) -> None:
+    """Write events, each to the partition that replay puts it on; a hundred at a time, with that many seconds between."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
     )
     places = as_recorded(events, "", partitions)["partition"].to_pylist()
     columns = (events["key"].to_pylist(), events["value"].to_pylist(), places)
-    for key, value, partition in zip(*columns, strict=True):
+    for number, (key, value, partition) in enumerate(zip(*columns, strict=True)):
         producer.produce(topic, value, key, partition)
-        producer.poll(0)
+        producer.poll(pause if number % 100 == 99 else 0)
     assert producer.flush(60) == 0

@@ -150,6 +150,10 @@ def test_a_wrong_digest_without_values_shows_both_digests_and_what_it_should_be(
     assert len(first["differences"]) == len(engine.float_columns) + len(engine.category_columns)
     assert {each["rows"] for each in report["features"].values()} == {len(found) - 1}
     assert "a worker with --log-features 1 publishes them" in said
+    assert "not there" not in said
+    (evidence,) = [each for each in first["evidence"] if each["entity"] == {"machine": first["key"]}]
+    assert evidence["events"][-1]["offset"] == first["offset"]
+    assert "events since it began; taking part:" in said
 
 
 def test_a_value_that_is_not_that_of_its_digest_contradicts(

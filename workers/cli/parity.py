@@ -18,6 +18,8 @@ from workers.settings import Settings
 
 _SHOWN, _LISTED = 20, 1000
 """Positions that are listed for people and in JSON."""
+_NAMED = 4
+"""Columns that are named in a line."""
 
 
 @click.command("parity")
@@ -100,22 +102,28 @@ def _first(first: Mismatch, topic: str) -> Iterator[str]:
         yield "The online values are not known: a worker with --log-features 1 publishes them. Recomputed are:"
     elif not first.differences:
         yield "Every logged value is the recomputed one: only the digest differs."
-    rows = [
-        (each.column, _shown(each.online, each.recomputed), _shown(each.recomputed, each.online))
-        for each in first.differences
-    ]
-    yield from _table([("column", "online", "recomputed"), *rows]) if rows else ()
-    if first.is_logged:
-        for evidence in first.evidence:
-            yield from _events(evidence)
+    yield from _table(list(_columns(first))) if first.differences else ()
+    for evidence in first.evidence:
+        yield from _events(evidence)
+
+
+def _columns(first: Mismatch) -> Iterator[Sequence[str]]:
+    yield ("column", "online", "recomputed") if first.is_logged else ("column", "recomputed")
+    for each in first.differences:
+        recomputed = _shown(each.recomputed, each.online)
+        yield (
+            (each.column, _shown(each.online, each.recomputed), recomputed)
+            if first.is_logged
+            else (each.column, recomputed)
+        )
 
 
 def _events(evidence: Evidence) -> Iterator[str]:
     entity = ", ".join(f"{name} {value!r}" for name, value in evidence.entity.items()) or "the event alone"
     yield ""
-    yield f"behind {', '.join(evidence.columns)}, read as of {_moment(evidence.now)}: {entity}"
+    yield f"behind {_some(evidence.columns)}, read as of {_moment(evidence.now)}: {entity}"
     if evidence.entity:
-        counting = ", ".join(f"{count} for {name}" for name, count in evidence.counting.items())
+        counting = _some([f"{count} for {name}" for name, count in evidence.counting.items()])
         yield f"{evidence.total} events since it began; taking part: {counting}; the last {len(evidence.events)}:"
     fields = list(evidence.events[0].fields) if evidence.events else []
     yield from _table(
@@ -126,12 +134,18 @@ def _events(evidence: Evidence) -> Iterator[str]:
                     str(each.offset),
                     _moment(each.event_time),
                     *(repr(each.fields[name]) for name in fields),
-                    "late" if each.is_late else ", ".join(each.counts_for) or "-",
+                    "late" if each.is_late else _some(each.counts_for),
                 )
                 for each in evidence.events
             ),
         ]
     )
+
+
+def _some(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return ", ".join(names) or "-"
 
 
 def _shown(value: Value | None, other: Value | None) -> str:

@@ -14,6 +14,8 @@ FieldType = type[str] | type[int] | type[float] | type[bool]
 Unit = Literal["s", "ms", "us", "ns", "iso8601"]
 
 _TYPES: tuple[FieldType, ...] = (str, int, float, bool)
+_CONSTANTS = {"True", "False", "inf", "nan"}
+"""Texts of constants in expressions, which a field's name can't be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,10 @@ class Field:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise Misdeclared(f"Field name {self.name!r} is not an identifier; name it and give its path=")
+        if self.name in _CONSTANTS:
+            raise Misdeclared(
+                f"Field name {self.name!r} is a constant in expressions; name it and give its path="
+            )
         if self.type not in _TYPES:
             names = ", ".join(t.__name__ for t in _TYPES)
             raise Misdeclared(f"Field {self.name!r} has type {self.type!r}; use one of {names}")
@@ -80,6 +86,8 @@ class EventTime:
                 f"EventTime unit {self.unit!r} is unknown; use 's', 'ms', 'us', 'ns' or 'iso8601'"
             )
         for name in ("max_late", "max_ahead"):
+            if not isinstance(getattr(self, name), timedelta):
+                raise Misdeclared(f"EventTime {name} is {getattr(self, name)!r}; write timedelta(...)")
             if getattr(self, name) < timedelta(0):
                 raise Misdeclared(f"EventTime {name} is negative; use timedelta(0) for none")
 
@@ -103,6 +111,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
+        if strange := [declared for declared in self.fields if not isinstance(declared, Field)]:
+            raise Misdeclared(f"Schema fields holds {strange[0]!r}; write Field(name=..., type=...)")
         by_name = {declared.name: declared for declared in self.fields}
         object.__setattr__(self, "_by_name", by_name)
         object.__setattr__(self, "_places", {name: place for place, name in enumerate(by_name)})

@@ -93,6 +93,12 @@ class Pipeline:
     engine: Engine = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, FeatureSet) or not all(
+            isinstance(declared, FeatureSet) for declared in self.features
+        ):
+            raise Misdeclared(
+                f"Pipeline {self.name!r} has features={self.features!r}; write a list of FeatureSets"
+            )
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "predictions", self.predictions or f"{self.name}.predictions")
         object.__setattr__(self, "dead_letters", self.dead_letters or f"{self.name}.dead-letters")

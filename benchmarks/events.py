@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from workers.publisher import RECORDS
+from pipelines.example import RECORDS
 
 USERS = 20_000
 SEED = 7
@@ -20,7 +20,7 @@ _SPACED = _COMPACT.replace(":", ": ").replace(",", ", ")
 
 
 def payments(events: int, *, seed: int = SEED, users: int = USERS) -> pa.Table:
-    """``events`` payments in event-time order, as the columns of `workers.publisher.RECORDS`.
+    """``events`` payments in event-time order, as the columns of `pipelines.example.RECORDS`.
 
     About 210 bytes of JSON each, ten fields; every third has spaces after its separators. Users and the times
     between payments (0 to 12 ms) are uniform, so a user comes back after two minutes or so.

@@ -68,7 +68,7 @@ class Bench:
             )
             events = payments(self.settings.events)
             if self.settings.repetitions:
-                Publisher(cluster.clients, pipeline.source.topic).publish(events, FlatOut())
+                Publisher(cluster.clients, pipeline.source.topic).publish([events], FlatOut())
                 pid = broker._leash.pid or 0  # noqa: SLF001 - whose CPU counts beside the contender's
                 self._race(
                     Race(

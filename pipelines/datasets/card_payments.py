@@ -224,9 +224,11 @@ def days(seed: int, cards: int = CARDS) -> Iterator[Events]:
     while True:
         waiting = np.concatenate([waiting, population.day(day)])
         day += 1
-        is_due = waiting["arrival"] < (FIRST_DAY + day) * DAY
-        due, waiting = waiting[is_due], waiting[~is_due]
-        yield due[np.argsort(due["arrival"], kind="stable")]
+        arrivals = waiting["arrival"].copy()
+        order = np.argsort(arrivals, kind="stable")
+        due = np.searchsorted(arrivals, (FIRST_DAY + day) * DAY, sorter=order)
+        yield waiting[order[:due]]
+        waiting = waiting[order[due:]]
 
 
 def _steps(counts: Ints) -> tuple[Ints, Ints]:

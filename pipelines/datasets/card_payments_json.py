@@ -28,7 +28,7 @@ _ONLINE = tuple(part.replace(":", ": ").replace(",", ", ").replace("false", "tru
 
 _TWO_DIGITS = pa.array([f"{number:02d}" for number in range(100)])
 _CATEGORIES, _COUNTRIES = pa.array(CATEGORIES), pa.array(COUNTRIES)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_HEX = np.frombuffer(b"".join(b"%02x" % number for number in range(256)), np.uint8).reshape(256, 2)
 
 
 def records(events: int, seed: int, cards: int = CARDS) -> Iterator[pa.Table]:
@@ -88,7 +88,7 @@ def _joined(parts: Sequence[str], texts: Iterator[Texts]) -> Texts:
 
 def _hexadecimal(numbers: NDArray[np.uint64], digits: int) -> Texts:
     """The last digits of each number."""
-    shifts = np.arange(4 * (digits - 1), -1, -4, dtype=np.uint64)
-    texts = _HEX[numbers[:, None] >> shifts & np.uint64(15)]
+    parts = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)[:, -digits // 2 :]
+    texts = _HEX[parts]
     ends = np.arange(len(numbers) + 1, dtype=np.int32) * digits
     return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(texts))

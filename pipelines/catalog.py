@@ -17,7 +17,7 @@ from pipelines.pipeline import Pipeline
 ROOTS = ("features", "models", "pipelines", "workers")
 """Headrace's own packages."""
 
-_NOT_PIPELINES = {"catalog", "pipeline", "replay", "training"}
+_NOT_PIPELINES = {"catalog", "example", "pipeline", "replay", "training"}
 
 _references: dict[str, str] = {}
 """By name of a pipeline, what it was loaded by."""

@@ -74,8 +74,8 @@ class Pipeline:
         dead_letter_rule: When the worker stops because too much can't be used.
         predictions: Topic of the predictions; by default ``name.predictions``.
         dead_letters: Topic of the dead letters; by default ``name.dead-letters``.
-        example: Makes example events as a table of ``key`` (binary), ``value`` (binary) and ``time``
-            (ms), for ``headrace publish`` and ``headrace train`` without ``--from``.
+        example: Gives example events as a table of `pipelines.example.RECORDS`, for ``headrace publish`` and
+            ``headrace train`` without ``--from``: a function, or `pipelines.example.MadeUp`.
     """
 
     name: str

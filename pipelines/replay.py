@@ -6,7 +6,6 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from features.archive import ARCHIVE, as_recorded
 from features.replay import Replay, ReplayedSlice
@@ -32,7 +31,8 @@ def replay(
 
     Returns:
         A table in order of partition and offset, as `features.replay.ReplayedSlice.table` names it;
-        with labels, also the label key and ``label`` (``float64``, null where missing).
+        with labels, also the label key and ``label`` (``float64``, null where missing). Where a row without a label
+        is negative, that is said only of rows whose horizon has closed by the newest event time; others have none.
     """
     schema = pipeline.source.schema
     recorded = as_recorded(table, schema[schema.key], pipeline.source.partitions)
@@ -49,11 +49,12 @@ def rows_of(
     labels = pipeline.labels
     join = None if labels is None else LabelJoin(labels)
     nothing = Replay(pipeline.engine).table(ARCHIVE.empty_table())  # gives the columns even if no slice comes
-    tables, count = [], 0
+    tables, count, newest = [], 0, np.iinfo(np.int64).min
     for piece in chain(nothing, slices):
         table = piece.table(pipeline.engine, None if labels is None else labels.key)
         if labels is not None and join is not None:
             join.add_labels(*label_events(piece.columns, labels))
+            newest = int(piece.columns.times.max(initial=newest))
             scored = piece.rows.events
             join.add_rows(
                 label_keys(piece.columns, labels)[scored],
@@ -67,8 +68,9 @@ def rows_of(
         if progress is not None:
             progress(len(piece.columns) + len(piece.malformed))
     rows = pa.concat_tables(tables)
-    if join is None:
+    if labels is None or join is None:
         return rows
-    return rows.append_column(
-        "label", pc.if_else(pc.is_nan(values := pa.array(join.close().labels)), None, values)
-    )
+    closed = join.close(newest if labels.without == "negative" else None)
+    values = np.full(count, np.nan)
+    values[closed.rows] = closed.labels
+    return rows.append_column("label", pa.array(values, mask=np.isnan(values)))

@@ -17,8 +17,8 @@ from features.errors import Misdeclared
 from features.paths import look_up, put
 from features.records import NO_TIMESTAMP, Records
 from features.replay import field_array
+from pipelines.example import RECORDS
 from pipelines.pipeline import Pipeline
-from workers.publisher import RECORDS
 
 
 def _is_json_lines(source: Path) -> bool:
@@ -37,7 +37,7 @@ def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
 
 
 def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
-    """The same events with the columns of `workers.publisher.RECORDS`, in their order."""
+    """The same events with the columns of `pipelines.example.RECORDS`, in their order."""
     if _is_json_lines(source):
         return _json_lines(pipeline, source)
     table = read_events(source)

@@ -31,7 +31,7 @@ def payments_of(events: pa.Table) -> pa.Table:
 def scored_offsets(events: pa.Table) -> Scored:
     """Where the payments stand in a topic that held nothing before."""
     source = pipeline.source
-    recorded = as_recorded(events, source.schema.key, source.partitions)
+    recorded = as_recorded(events, source.schema[source.schema.key], source.partitions)
     return {
         number: part["offset"].filter(_is_payment(part)).to_numpy() for number, part in partitions(recorded)
     }

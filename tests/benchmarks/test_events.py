@@ -26,5 +26,7 @@ def test_contenders_decode_every_event() -> None:
 
 
 def test_events_are_spread_over_all_partitions() -> None:
-    recorded = as_recorded(made_up(1000), "card", pipeline.source.partitions)
+    recorded = as_recorded(
+        made_up(1000), pipeline.source.schema[pipeline.source.schema.key], pipeline.source.partitions
+    )
     assert set(recorded["partition"].to_pylist()) == {0, 1, 2, 3}

@@ -12,6 +12,7 @@ from features.expressions import Expression, col
 from features.featureset import FeatureSet
 from features.kinds import category, count, mean, raw, time_part
 from features.kinds.kind import KeyedKind, Kind, RowKind, all_kinds
+from features.plan import Fill
 from features.schema import EventTime, Field, Schema
 from features.windows import Window
 
@@ -156,6 +157,7 @@ CHOICES: dict[Any, tuple[Any, ...]] = {
     Window | timedelta: (H, 2 * H, Window(H, H)),
     Expression: (col("flag"), col("other"), col("amount"), col("price"), col("amount") * 2),
     Expression | None: (None, col("shop") == "x", col("shop") == "y"),
+    Fill: (None, 0.25, "last"),
 }
 """Values of a kind's fields by their types, no two of one meaning; those that a kind refuses are passed over."""
 

@@ -22,7 +22,7 @@ EVENTS, CARDS = 10_000, 150
 def recorded() -> pa.Table:
     """Three weeks of few cards, as the topic would hold them."""
     made = pa.concat_tables(records(EVENTS, 11, CARDS))
-    return as_recorded(made, pipeline.source.schema.key, pipeline.source.partitions)
+    return as_recorded(made, pipeline.source.schema[pipeline.source.schema.key], pipeline.source.partitions)
 
 
 def decoded(table: pa.Table) -> list[dict[str, Any]]:

@@ -37,6 +37,8 @@ of one event may take, and how many cells keep a block."""
 
 SET_COLUMNS, STATE_COLUMNS = BLOCK_CELLS + 1, TOTALS + 1
 NO_ROOM = -1
+_SWEPT_A_KEY = 8
+"""Slots looked at for each new key: what has expired takes at most about an eighth of the memory."""
 _SIGNATURE = (
     "i8(i8[:,::1], i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[:,::1], i8[:,::1], i8[:,::1],"
     " i8[:,::1], i8[:,::1], i8[::1], i8, i8[:,::1], u1[:,::1], i8[::1], i8[::1], f4[:,::1], i8[:,::1])"
@@ -113,14 +115,16 @@ def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, v
     is_as_it_stands = parts.size == 1 and is_text[0] != 0
     size = 0 if is_as_it_stands else joined_bytes(words, valid, parts, is_text) + 16
     joined = np.empty(size, np.uint8)
+    keys = get_i64(state[COUNTERS] + LIVE_KEYS)
     _find(base, words, valid, parts, is_text, joined, state, rules[SLOT_BYTES], slots)
+    new_keys = get_i64(state[COUNTERS] + LIVE_KEYS) - keys
     fold_slice(
         slots, times, watermarks, rows, masks, values, state[HEADS], state[ARENA], state[FREE_LISTS],
         groups, lanes, cells, outputs, fills, missing, rules, state[TOTALS], block, ids,
     )  # fmt: skip
     sweep(
         state[HEADS], state[ARENA], state[FREE_LISTS], state[DIRECTORY], state[COUNTERS], groups, cells, rules,
-        watermarks[n - 1], 2 * n,
+        watermarks[n - 1], 1 + n // 8 + _SWEPT_A_KEY * new_keys,
     )  # fmt: skip
 
 

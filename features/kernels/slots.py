@@ -112,6 +112,12 @@ def _new_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, l
 
 
 @numba.njit(inline="always", **COMPILE)
+def _is_key_of(heads, slot_bytes, arena, slot, key, length):
+    held = get_i64(heads + slot * slot_bytes + KEY)
+    return held & 0xFFFFFF == length and same_bytes(arena + 8 * (held >> 24), key, length)
+
+
+@numba.njit(inline="always", **COMPILE)
 def _find(heads, slot_bytes, arena, directory, hashed, key, length):
     segment = directory + 24 * ((hashed >> 56) & 0xFF)
     base, mask = arena + 8 * get_i64(segment), get_i64(segment + 8) - 1
@@ -124,9 +130,25 @@ def _find(heads, slot_bytes, arena, directory, hashed, key, length):
             return -1
         if (entry ^ hashed) & _UPPER == 0:
             slot = (entry & _LOWER) - 1
-            held = get_i64(heads + slot * slot_bytes + KEY)
-            if held & 0xFFFFFF == length and same_bytes(arena + 8 * (held >> 24), key, length):
+            if _is_key_of(heads, slot_bytes, arena, slot, key, length):
                 return slot
+        at = (at + 1) & mask
+
+
+@numba.njit(inline="always", **COMPILE)
+def _candidate(arena, directory, hashed):
+    """The first slot whose entry has the hash's upper half, -1 for none: nearly always the key's."""
+    segment = directory + 24 * ((hashed >> 56) & 0xFF)
+    base, mask = arena + 8 * get_i64(segment), get_i64(segment + 8) - 1
+    if mask < 0:
+        return -1
+    at = hashed & mask
+    while True:
+        entry = get_i64(base + 8 * at)
+        if entry == 0:
+            return -1
+        if (entry ^ hashed) & _UPPER == 0:
+            return (entry & _LOWER) - 1
         at = (at + 1) & mask
 
 
@@ -134,7 +156,8 @@ def _find(heads, slot_bytes, arena, directory, hashed, key, length):
 def find_slots(keys, refs, heads, slot_bytes, arena, free, directory, counters, hashes, slots):
     """The slot of every key, a new one where it has none; -1 where the key is null.
 
-    ``refs`` holds ``offset << 24 | length`` from the address ``keys``, or -1; ``hashes`` is scratch.
+    ``refs`` holds ``offset << 24 | length`` from the address ``keys``, or -1; ``hashes`` is scratch. Table, slot and
+    key are three places in memory, each known from the one before: asked for in turn, for the whole slice.
     """
     n = refs.size
     for i in range(n):
@@ -145,11 +168,19 @@ def find_slots(keys, refs, heads, slot_bytes, arena, free, directory, counters, 
             segment = directory + 24 * ((hashed >> 56) & 0xFF)
             prefetch(arena + 8 * (get_i64(segment) + (hashed & (get_i64(segment + 8) - 1))))
     for i in range(n):
+        slots[i] = _candidate(arena, directory, hashes[i]) if refs[i] >= 0 else -1
+        if slots[i] >= 0:
+            prefetch(heads + slots[i] * slot_bytes)
+    for i in range(n):
+        if slots[i] >= 0:
+            prefetch(arena + 8 * (get_i64(heads + slots[i] * slot_bytes + KEY) >> 24))
+    for i in range(n):
         ref = refs[i]
         if ref < 0:
-            slots[i] = -1
             continue
         key, length, hashed = keys + (ref >> 24), ref & 0xFFFFFF, hashes[i]
+        if slots[i] >= 0 and _is_key_of(heads, slot_bytes, arena, slots[i], key, length):
+            continue
         slot = _find(heads, slot_bytes, arena, directory, hashed, key, length)
         if slot < 0:
             slot = _new_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, length)

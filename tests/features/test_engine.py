@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from features.engine import Engine
 from features.expressions import col
 from features.featureset import FeatureSet
+from features.kernels.rings import MAX_TILES
 from features.kinds import (
     category,
     count,
@@ -253,6 +254,20 @@ def test_sums_of_floats_lose_nothing_to_subtraction() -> None:
     expected = [judge.row(event)[0] for event in events]
     found = streams.process(engine, events, range(0, 4000, 13)).block[:, 0]
     np.testing.assert_allclose(found, expected, rtol=3e-7)
+
+
+def test_a_window_of_as_many_tiles_as_there_may_be() -> None:
+    tiles, events = MAX_TILES, 45_000
+    window = Window(tiles * S, S)
+    engine = engine_of({"n": count(window=window), "total": sum_("amount", window=window)}, late=0)
+    amounts, state = np.arange(events) % 7, engine.new_partition()
+    stream = [{"card": "a", "ts": 1000 * i, "amount": float(a), "kind": "buy"} for i, a in enumerate(amounts)]
+    found = streams.process(engine, stream, range(0, events, 900), state).block
+    before = np.concatenate([[0], np.cumsum(amounts)])
+    oldest = np.maximum(np.arange(events) - tiles, 0)
+    np.testing.assert_array_equal(found[:, 0], np.arange(events) - oldest)
+    np.testing.assert_array_equal(found[:, 1], before[:-1] - before[oldest])
+    assert state.size < 150 * tiles
 
 
 def test_keys_that_expire_give_their_memory_back() -> None:

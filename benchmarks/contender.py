@@ -46,12 +46,15 @@ def _program(module: str) -> Callable[[Task], Sequence[str]]:
     return lambda task: [sys.executable, "-m", f"benchmarks.contenders.{module}", task.as_argument()]
 
 
-def _headrace(delivery: str, reference: str = pipeline.name) -> Callable[[Task], Sequence[str]]:
+def _headrace(
+    delivery: str, reference: str = pipeline.name, *options: str
+) -> Callable[[Task], Sequence[str]]:
     def command(task: Task) -> Sequence[str]:
         return [
             sys.executable, "-m", "workers.cli", "worker", reference,
             "--bootstrap", task.bootstrap, "--group", task.group, "--registry", task.registry,
             "--delivery", delivery, "--admin-port", str(task.admin_port), "--log-level", "warning",
+            *options,
         ]  # fmt: skip
 
     return command
@@ -76,11 +79,12 @@ EXACTLY_ONCE = Contender(
     command=_headrace("exactly_once"),
     is_exact=True,
 )
+# with seconds between heartbeats the first one would have done all the work before it hears of the second
 TWO_WORKERS = Contender(
     name="two_workers",
     title="Headrace, two workers",
     sink=pipeline.predictions,
-    command=_headrace("at_least_once"),
+    command=_headrace("at_least_once", pipeline.name, "--kafka", "heartbeat.interval.ms=100"),
     processes=2,
 )
 STOCK_FAUST = Contender(

@@ -159,7 +159,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
         scaling: How the engine's cost and memory grow.
         throughput: Medians by contender.
         latency_ms: By events a second.
-        runs: Every run on the full topic.
+        runs: Every run on the full topic whose span holds a quarter of the events; that of two workers begins late.
         latency_runs: Every short run.
     """
 

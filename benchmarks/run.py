@@ -47,7 +47,7 @@ from benchmarks.report import (
 )
 from benchmarks.scaling.measure import measure
 from benchmarks.scaling.report import form
-from benchmarks.throughput import Race
+from benchmarks.throughput import Race, is_telling
 from pipelines.card_fraud import pipeline
 from pipelines.datasets.card_payments import CARDS
 from pipelines.replay import replay
@@ -90,7 +90,8 @@ class Bench:
             task = _Tasks(cluster, Path(folder), model.register(pipeline, Path(folder)))
             self.console.print(f"Kafka at {broker.bootstrap}; making up {self.settings.events:,} events ...")
             events = made_up(self.settings.events)
-            self._get_ready(task)
+            if self.settings.ready_runs:
+                self._get_ready(task)
             if self.settings.repetitions:
                 rows = replay(other, events)
                 model.register_fitted(other, Path(folder), rows.slice(0, _FITTED_ROWS))
@@ -149,10 +150,12 @@ class Bench:
                 wanted = min(self.settings.faust_events, every) if contender is STOCK_FAUST else every
                 like = right_drawn if contender is drawn else right
                 run, _ = race.run(contender, task.of(contender), wanted, repetition, like)
-                self._runs.append(run)
+                if is_telling(run, wanted):
+                    self._runs.append(run)
                 self.console.print(
                     f"{repetition}. {contender.title}: {run.events_per_second:,.0f} events/s, "
                     f"{run.cpu_us_per_event:.2f} us CPU an event; others kept {run.other_cores:.2f} cores busy"
+                    f"{'' if is_telling(run, wanted) else '; left out, too short'}"
                 )
 
     def _time(self, cluster: Cluster, task: "_Tasks", events: Payments) -> None:

@@ -24,6 +24,7 @@ _GLANCE_SECONDS = 0.05
 _SETTLE_SECONDS = 0.7
 _SILENT_SECONDS = 60.0
 _WARM_UP = 0.05
+_LEAST_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +147,8 @@ def measured(
         other_cores=max(0.0, end.busy - begin.busy - cpu - broker_cpu) / seconds,
         repeated=predicted.repeated,
     )
+
+
+def is_telling(run: ThroughputRun, wanted: int) -> bool:
+    """Whether a run's span holds a quarter of the events; with several processes, the last one may be late."""
+    return run.events >= _LEAST_SHARE * wanted

@@ -101,7 +101,7 @@ def measure_churn(form: Form) -> Churn:
 
 
 def measure_pauses(form: Form) -> dict[str, Pauses]:
-    """Each run on a new partition; ``steady`` first."""
+    """Each run on a new partition."""
     plain, forgetful = ten_windowed(), ten_windowed(timedelta(seconds=_LIFE_S))
     steady = uniform(form.keys, _INTERVAL_S)
     grown = growing(10, 1000 * _INTERVAL_S / form.keys)
@@ -109,6 +109,7 @@ def measure_pauses(form: Form) -> dict[str, Pauses]:
     return {
         "steady": pauses_of(_times(plain, steady, 2 * form.keys, form.slices)),
         "growing": pauses_of(_times(plain, grown, 0, form.slices)),
+        "steady_few": pauses_of(_times(plain, uniform(2 * _ALIVE, _INTERVAL_S), 4 * _ALIVE, form.slices)),
         "evicting": pauses_of(_times(forgetful, gone, 4 * _ALIVE * EVENTS_A_KEY, form.slices)),
         "snapshots": pauses_of(
             _times(plain, steady, 2 * form.keys, form.slices, snapshot_every=_SLICES_A_SNAPSHOT)

@@ -3,7 +3,7 @@ import pytest
 
 from benchmarks.contender import AT_LEAST_ONCE, EXACTLY_ONCE, TWO_WORKERS
 from benchmarks.predicted import Predicted, Stretch, WrongAnswers
-from benchmarks.throughput import Sample, measured
+from benchmarks.throughput import Sample, is_telling, measured
 
 
 def stretch(sources: list[int], offsets: list[int] | None = None, repeated: int = 0) -> Stretch:
@@ -72,6 +72,8 @@ def test_the_span_of_several_processes_begins_when_each_has_predicted_something(
     ]
     run = measured(TWO_WORKERS, samples, predicted, 100, 1)
     assert (run.events, run.seconds) == (60, 2)
+    assert is_telling(run, 240)
+    assert not is_telling(run, 241)
 
 
 def test_processes_of_which_one_never_predicts_are_not_measured() -> None:

@@ -199,7 +199,7 @@ def _rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
 
 
 def default_settings(*, quick: bool) -> Settings:
-    """The whole form, about five minutes on two quiet cores, or the short one."""
+    """The whole form, some ten minutes on two quiet cores, or the short one."""
     return Settings(
         events=100_000 if quick else 400_000,
         faust_events=3_000 if quick else 10_000,

@@ -29,6 +29,13 @@ from features.errors import HeadraceError
     "--latency-rounds", type=click.IntRange(min=0), help="Short runs at each rate; 0 for throughput alone."
 )
 @click.option("--latency-seconds", type=click.FloatRange(min=0.5), help="Length of each short run.")
+@click.option("--ready-runs", type=click.IntRange(min=0), help="Timed starts of a worker, after one more.")
+@click.option(
+    "--scaling/--no-scaling",
+    default=None,
+    help="Whether to measure how the engine's cost and memory grow, or that is left out.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Of the 12 features drawn from all kinds.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path),

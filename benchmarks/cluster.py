@@ -7,6 +7,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from benchmarks.contender import SINKS
 from pipelines.card_fraud import pipeline
+from pipelines.pipeline import Pipeline
 from workers.topics import Topics, TopicSpec, topic_specs
 
 _PATIENCE = 30.0
@@ -33,9 +34,9 @@ class Cluster:
         """Its address."""
         return self.clients["bootstrap.servers"]
 
-    def create(self) -> None:
-        """The pipeline's topics, and a sink for each other contender; small segments, so that emptying frees space."""
-        named = {spec.name: spec for spec in topic_specs(pipeline)}
+    def create(self, others: Sequence[Pipeline] = ()) -> None:
+        """The pipelines' topics, and a sink for each other contender; small segments, so that emptying frees space."""
+        named = {spec.name: spec for each in (pipeline, *others) for spec in topic_specs(each)}
         like = named[pipeline.predictions]
         for name in SINKS:
             named.setdefault(

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.cluster import Cluster, Ends
 from benchmarks.contender import Contender
 from benchmarks.events import Scored
+from benchmarks.model import scores
 from features.errors import HeadraceError
+from pipelines.pipeline import Pipeline
 from workers.log import LogReader
 
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-5
@@ -105,9 +109,20 @@ def _compare(
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise WrongAnswers(
-            f"{contender.title}: {int(wrong.sum())} scores of partition {number} differ from the hand-written loop's; "
+            f"{contender.title}: {int(wrong.sum())} scores of partition {number} differ from the right ones; "
             f"first at offset {events[first]}: {scores[first]} and {right[first]}"
         )
+
+
+def expected(pipeline: Pipeline, registry: Path, rows: pa.Table) -> Predicted:
+    """What a pipeline should publish of these rows of `pipelines.replay.replay`."""
+    found = scores(pipeline, registry, rows)
+    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    stretches = {}
+    for number in range(pipeline.source.partitions):
+        mine = partitions == number
+        stretches[number] = Stretch(np.arange(mine.sum()), offsets[mine], found[mine], 0)
+    return Predicted(stretches)
 
 
 def read_predicted(cluster: Cluster, topic: str, begin: Ends, end: Ends) -> Predicted:

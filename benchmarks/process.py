@@ -4,6 +4,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -55,6 +56,42 @@ class Process:
         """It did not do as it should, with what it said last."""
         last_words = Path(self._log.name).read_text(errors="replace")[-3000:]
         return Unavailable(f"{' '.join(self._command[:4])} {what}; its last words: {last_words or 'none'}")
+
+
+class Processes:
+    """Several at once, of one kind.
+
+    Args:
+        commands: What to run.
+    """
+
+    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+        self._processes = [Process(command) for command in commands]
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for process in self._processes:
+                stack.enter_context(process)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of all of them, all threads."""
+        return sum(process.cpu_seconds for process in self._processes)
+
+    def check(self) -> None:
+        """Raise `Unavailable`, with what it said last, if one has ended."""
+        for process in self._processes:
+            process.check()
+
+    def failed(self, what: str) -> Unavailable:
+        """They did not do as they should, with what the first said last."""
+        return self._processes[0].failed(what)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -7,8 +7,11 @@ import statistics
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
+
+from benchmarks.scaling.report import Scaling
 
 PACKAGES = ("headrace", "confluent-kafka", "faust-streaming", "msgspec", "numba", "numpy", "onnxruntime")
 
@@ -29,7 +32,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True):
         events: Predictions that became visible in the measured span.
         seconds: Of the span.
         events_per_second: Their quotient.
-        cpu_us_per_event: CPU time of the contender's process, all threads.
+        cpu_us_per_event: CPU time of the contender's processes, all threads.
         broker_cpu_us_per_event: CPU time of the broker meanwhile.
         other_cores: How many cores everybody else kept busy meanwhile, this benchmark's own look included; with much
             more than 0.1 the machine was not quiet, and the figures say less.
@@ -67,6 +70,18 @@ class LatencyRun(msgspec.Struct, frozen=True, kw_only=True):
     p50: float
     p99: float
     stages_ms: dict[str, float]
+
+
+class ReadyRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a worker, compiled code in the cache.
+
+    Args:
+        seconds: From the start of its process to ``/ready`` answering 200.
+        cpu_seconds: CPU time of the process until then; with much more seconds than that, others kept it waiting.
+    """
+
+    seconds: float
+    cpu_seconds: float
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +132,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int
     latency_rounds: int
     latency_seconds: float
+    ready_runs: int
+    scaling: bool
+    quick: bool
+    seed: int
 
 
 class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,11 +149,17 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
         machine: Where.
         versions: Of the packages.
         ratio: Of events a second: ``handwritten`` and ``stock_faust`` are Headrace at least once over that one,
-            ``exactly_once`` is exactly once over at least once.
+            ``exactly_once`` is exactly once over at least once, ``drawn`` is Headrace at least once with 12 features
+            drawn by seed from all kinds over the hand-written loop with its own, ``two_workers`` is two processes in
+            one group over one, both at least once.
         cpu_ratio: The same of the CPU an event takes, the other way round: more than 1 is cheaper.
+        cpu_two_workers: The CPU an event takes in two processes over that in one; the goal is 1.1 at most.
+        drawn: Names and declarations of the drawn features.
+        ready_s: From a worker's start to its being ready, compiled code in the cache, median of ``ready_runs``.
+        scaling: How the engine's cost and memory grow.
         throughput: Medians by contender.
         latency_ms: By events a second.
-        runs: Every run on the full topic.
+        runs: Every run on the full topic whose span holds a quarter of the events; that of two workers begins late.
         latency_runs: Every short run.
     """
 
@@ -146,6 +171,11 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     ratio: dict[str, float]
     cpu_ratio: dict[str, float]
+    cpu_two_workers: float | None = None
+    drawn: dict[str, dict[str, Any]] = {}
+    ready_s: float | None = None
+    ready_runs: list[ReadyRun] = []
+    scaling: Scaling | None = None
     throughput: dict[str, Throughput]
     latency_ms: dict[str, RateLatency]
     runs: list[ThroughputRun]
@@ -160,6 +190,8 @@ _RATIOS = {
     "handwritten": ("at_least_once", "handwritten"),
     "exactly_once": ("exactly_once", "at_least_once"),
     "stock_faust": ("at_least_once", "stock_faust"),
+    "drawn": ("drawn", "handwritten"),
+    "two_workers": ("two_workers", "at_least_once"),
 }
 """Name of each ratio, and which contender is over which."""
 

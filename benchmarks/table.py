@@ -1,15 +1,20 @@
 """The report for people."""
 
+import statistics
+
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST
+from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, TWO_WORKERS
+from benchmarks.drawn import NAME as DRAWN
 from benchmarks.report import BenchReport, Percentiles
+from benchmarks.scaling import table as scaling
 
 SKETCH_CPU_US = 5.99
 """CPU of the hand-written loop that the engine's design was measured against, us an event, on other events."""
 
-_TITLES = {each.name: each.title for each in (HANDWRITTEN, AT_LEAST_ONCE, EXACTLY_ONCE, STOCK_FAUST, BARE)}
+_CONTENDERS = (HANDWRITTEN, AT_LEAST_ONCE, EXACTLY_ONCE, TWO_WORKERS, STOCK_FAUST, BARE)
+_TITLES = {**{each.name: each.title for each in _CONTENDERS}, DRAWN: "Headrace, features drawn by seed"}
 
 
 def show(report: BenchReport, console: Console) -> None:
@@ -23,6 +28,15 @@ def show(report: BenchReport, console: Console) -> None:
             console.print(
                 f"hand-written loop: {cpu:.2f} us CPU an event, and {SKETCH_CPU_US} in the design's trial"
             )
+        if report.cpu_two_workers is not None:
+            console.print(f"CPU an event, two workers over one: {report.cpu_two_workers:.2f} (goal ≤ 1.1)")
+        if report.drawn:
+            console.print(f"drawn by seed {report.settings.seed}: {', '.join(report.drawn)}")
+    if report.ready_s is not None:
+        cpu = statistics.median(run.cpu_seconds for run in report.ready_runs)
+        console.print(f"ready after {report.ready_s:.2f} s (goal ≤ 3), {cpu:.2f} s of CPU")
+    if report.scaling is not None:
+        scaling.show(report.scaling, console)
     if report.latency_ms:
         console.print(_latency(report))
         for rate, found in report.latency_ms.items():

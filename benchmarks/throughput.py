@@ -1,9 +1,10 @@
 """Throughput: how fast a contender gets through a full topic, and what CPU an event takes.
 
-Each run starts a fresh process with a new group on the same topic. Measured is the part from the first 5 % of
-the predictions to the last one being visible to an outside reader of committed records. Meanwhile nothing else
+Each run starts fresh processes with a new group on the same topic. Measured is the part from the first 5 % of
+the predictions, and of several processes from when each has predicted something, to the last one being visible to an
+outside reader of committed records. Meanwhile nothing else
 of ours runs but a look at the sink's ends and at ``/proc`` every 50 ms; the predictions are read, counted and
-checked after the process has ended.
+checked after they have ended.
 """
 
 import time
@@ -15,13 +16,15 @@ from benchmarks.contender import Contender
 from benchmarks.contenders.task import Task
 from benchmarks.events import Scored
 from benchmarks.predicted import Predicted, WrongAnswers, read_predicted
-from benchmarks.process import Process, busy_seconds
+from benchmarks.process import Processes, busy_seconds
 from benchmarks.report import ThroughputRun
+from benchmarks.stages import has_predicted
 
 _GLANCE_SECONDS = 0.05
 _SETTLE_SECONDS = 0.7
 _SILENT_SECONDS = 60.0
 _WARM_UP = 0.05
+_LEAST_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Sample:
         cpu: The contender's, s.
         broker_cpu: The broker's, s.
         busy: Of all cores together, whoever used them, s.
+        all_predict: Whether each of several processes has predicted something.
     """
 
     at: float
@@ -41,6 +45,7 @@ class Sample:
     cpu: float
     broker_cpu: float
     busy: float
+    all_predict: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +72,19 @@ class Race:
             WrongAnswers: Its predictions are not what they should be.
         """
         begin = self.cluster.ends(contender.sink)
-        with Process(contender.command(task)) as process:
-            samples = self._watch(contender, process, begin, wanted)
+        tasks = contender.tasks(task)
+        waited_for = [each.admin_port for each in tasks] if contender.processes > 1 else []
+        with Processes([contender.command(each) for each in tasks]) as processes:
+            samples = self._watch(contender, processes, begin, wanted, waited_for)
         end = self.cluster.ends(contender.sink)
         predicted = read_predicted(self.cluster, contender.sink, begin, end)
         predicted.check(contender, self.due, like, all_of=wanted == sum(map(len, self.due.values())))
         self.cluster.empty([contender.sink])
         return measured(contender, samples, predicted, wanted, repetition), predicted
 
-    def _watch(self, contender: Contender, process: Process, begin: Ends, wanted: int) -> list[Sample]:
+    def _watch(
+        self, contender: Contender, processes: Processes, begin: Ends, wanted: int, waited_for: list[int]
+    ) -> list[Sample]:
         """Samples until as many offsets were written as events are wanted, and nothing more comes.
 
         Control markers are offsets as well, so what was wanted may be some predictions short at that moment.
@@ -85,16 +94,24 @@ class Race:
         while True:
             now = time.monotonic()
             ends = self.cluster.ends(contender.sink)
-            process.check()
+            processes.check()
             if not samples or ends != samples[-1].ends:
                 changed_at = now
             samples.append(
-                Sample(time.monotonic(), ends, process.cpu_seconds, self.broker_cpu(), busy_seconds())
+                Sample(
+                    time.monotonic(),
+                    ends,
+                    processes.cpu_seconds,
+                    self.broker_cpu(),
+                    busy_seconds(),
+                    not waited_for,
+                )
             )
+            waited_for = [port for port in waited_for if not has_predicted(port)]
             if sum(ends) - sum(begin) < wanted:
                 reached_at = now
                 if now - changed_at > _SILENT_SECONDS:
-                    raise process.failed(f"stands still after {sum(ends) - sum(begin)} records")
+                    raise processes.failed(f"stands still after {sum(ends) - sum(begin)} records")
             elif (
                 now - max(changed_at, reached_at) > _SETTLE_SECONDS or now - reached_at > 5 * _SETTLE_SECONDS
             ):
@@ -107,7 +124,10 @@ def measured(
 ) -> ThroughputRun:
     """The span from the warm-up's end to the last prediction; counts are of events, each once."""
     visible = [predicted.visible(sample.ends) for sample in samples]
-    first = next(i for i, count in enumerate(visible) if count >= _WARM_UP * wanted)
+    all_predict = [sample.all_predict for sample in samples]
+    first = next(
+        (i for i, count in enumerate(visible) if count >= _WARM_UP * wanted and all_predict[i]), len(samples)
+    )
     last = next((i for i, count in enumerate(visible) if count >= wanted), None)
     if last is None or last <= first:
         raise WrongAnswers(
@@ -127,3 +147,8 @@ def measured(
         other_cores=max(0.0, end.busy - begin.busy - cpu - broker_cpu) / seconds,
         repeated=predicted.repeated,
     )
+
+
+def is_telling(run: ThroughputRun, wanted: int) -> bool:
+    """Whether a run's span holds a quarter of the events; with several processes, the last one may be late."""
+    return run.events >= _LEAST_SHARE * wanted

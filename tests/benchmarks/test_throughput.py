@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.contender import AT_LEAST_ONCE, EXACTLY_ONCE
+from benchmarks.contender import AT_LEAST_ONCE, EXACTLY_ONCE, TWO_WORKERS
 from benchmarks.predicted import Predicted, Stretch, WrongAnswers
-from benchmarks.throughput import Sample, measured
+from benchmarks.throughput import Sample, is_telling, measured
 
 
 def stretch(sources: list[int], offsets: list[int] | None = None, repeated: int = 0) -> Stretch:
@@ -62,3 +62,22 @@ def test_another_score_is_wrong() -> None:
     other = Predicted({0: Stretch(np.arange(2), np.arange(2), np.array([0.0, 1.1]), 0)})
     with pytest.raises(WrongAnswers, match="first at offset 1"):
         other.check(AT_LEAST_ONCE, {0: np.arange(3)}, right, all_of=False)
+
+
+def test_the_span_of_several_processes_begins_when_each_has_predicted_something() -> None:
+    predicted = Predicted({0: stretch(list(range(100)))})
+    samples = [
+        Sample(at, (end,), 10.0 + at, 0.0, 2 * at, all_predict)
+        for at, end, all_predict in ((0, 0, False), (1, 20, False), (2, 40, True), (4, 100, True))
+    ]
+    run = measured(TWO_WORKERS, samples, predicted, 100, 1)
+    assert (run.events, run.seconds) == (60, 2)
+    assert is_telling(run, 240)
+    assert not is_telling(run, 241)
+
+
+def test_processes_of_which_one_never_predicts_are_not_measured() -> None:
+    predicted = Predicted({0: stretch(list(range(100)))})
+    samples = [Sample(at, (50 * at,), 0.0, 0.0, 0.0, False) for at in range(3)]
+    with pytest.raises(WrongAnswers, match="too few samples"):
+        measured(TWO_WORKERS, samples, predicted, 100, 1)

@@ -1,7 +1,7 @@
 """What an event looks like: its fields, its partition key and its event time."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -136,6 +136,14 @@ class Schema:
     def place(self, name: str) -> int:
         """The field's row in columns."""
         return self._places[name]
+
+    def only(self, names: Collection[str]) -> "Schema":
+        """The same with these fields alone; key and event time have to be among them."""
+        return Schema(
+            fields=[declared for declared in self.fields if declared.name in names],
+            key=self.key,
+            time=self.time,
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

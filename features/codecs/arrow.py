@@ -1,7 +1,5 @@
 """Typed Arrow tables to columns: the same meaning as the fields' JSON, without the text."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +7,7 @@ import pyarrow.compute as pc
 from features.codecs.json import Decoded
 from features.columns import Bytes, Int64s
 from features.errors import Malformed, Misdeclared
-from features.kernels.scan import PADDING
+from features.kernels.lanes import refer_long, refer_short
 from features.schema import Field, Schema, did_you_mean
 
 _PER_SECOND = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
@@ -35,36 +33,38 @@ class ArrowCodec:
                     f"Column {field.name!r} is {schema.field(field.name).type}, and the field is a {field.type.__name__}; cast it"
                 )
 
-    def decode(self, table: pa.Table) -> Decoded:
-        """Columns of every row."""
-        words = np.zeros((len(self.schema.fields), len(table)), np.int64)
-        valid = np.zeros((len(self.schema.fields), len(table)), np.uint8)
-        texts: list[bytes] = []
+    def decode(self, table: pa.Table | pa.RecordBatch) -> Decoded:
+        """Columns of every row; texts stay where Arrow has them if there is but one text field."""
+        words = np.empty((len(self.schema.fields), len(table)), np.int64)
+        valid = np.empty(words.shape, np.uint8)
+        texts: list[Bytes] = []
         used = 0
         for row, field in enumerate(self.schema.fields):
             if field.name not in table.schema.names:
+                valid[row] = 0
                 continue
-            column = table[field.name].combine_chunks()
-            valid[row] = pc.is_valid(column).to_numpy(zero_copy_only=False)
+            column = table[field.name]
+            if isinstance(column, pa.ChunkedArray):
+                column = column.combine_chunks()
+            valid[row] = pc.is_valid(column).to_numpy(zero_copy_only=False) if column.null_count else 1
             if field.type is str:
-                data, refs = _texts(column)
-                words[row] = refs + (used << 24)
-                texts.append(data)
-                used += len(data)
+                texts.append(_refer(column, used, words[row]))
+                used += len(texts[-1])
             elif field.type is float:
-                words.view(np.float64)[row] = column.cast(pa.float64()).fill_null(0).to_numpy()
+                words.view(np.float64)[row] = _filled(column.cast(pa.float64()))
             else:
                 words[row] = self._integers(field, column)
-        buffer = np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8)
+        buffer = texts[0] if len(texts) == 1 else np.concatenate([*texts, np.empty(1, np.uint8)])
         return Decoded(buffer=buffer, words=words, valid=valid, malformed=self._malformed(valid))
 
     def _integers(self, field: Field, column: pa.Array) -> Int64s:
         if pa.types.is_timestamp(column.type):
             unit = self.schema.time.unit
-            column = pc.floor_temporal(column.cast(pa.timestamp(column.type.unit)), unit=_PER_SECOND[unit])
-            column = column.cast(pa.timestamp(unit))
+            column = column.cast(pa.timestamp(column.type.unit))
+            if column.type.unit != unit:
+                column = pc.floor_temporal(column, unit=_PER_SECOND[unit]).cast(pa.timestamp(unit))
         target = pa.bool_() if field.type is bool else pa.int64()
-        return column.cast(target).cast(pa.int64()).fill_null(0).to_numpy()
+        return _filled(column.cast(target).cast(pa.int64()))
 
     def _is_usable(self, field: Field, type_: pa.DataType) -> bool:
         if pa.types.is_dictionary(type_):
@@ -90,15 +90,30 @@ class ArrowCodec:
         return malformed
 
 
-def _texts(column: pa.Array) -> tuple[bytes, Int64s]:
-    """One run of bytes, and a reference to each text."""
+def _filled(column: pa.Array) -> Int64s:
+    return (column.fill_null(0) if column.null_count else column).to_numpy()
+
+
+def _refer(column: pa.Array, before: int, refs: Int64s) -> Bytes:
+    """Write references to the texts, ``before`` added to where they stand; returns the bytes that hold them."""
     if pa.types.is_dictionary(column.type):
-        data, refs = _texts(column.dictionary)
-        return data, np.append(refs, 0)[column.indices.fill_null(len(refs)).to_numpy()]
-    column = column.cast(pa.large_binary())
-    lengths: Int64s = pc.binary_length(column).fill_null(0).cast(pa.int64()).to_numpy()
-    starts: Sequence[int] | Int64s = np.frombuffer(column.buffers()[1], np.int64)[
-        column.offset : column.offset + len(column)
-    ]
-    data = column.buffers()[2]
-    return (data.to_pybytes() if data else b""), (np.asarray(starts) << 24) | lengths
+        of_each = np.zeros(len(column.dictionary) + 1, np.int64)
+        data = _refer(column.dictionary, before, of_each[:-1])
+        np.take(of_each, _filled_with(column.indices, len(column.dictionary)), out=refs)
+        return data
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    is_short = pa.types.is_string(column.type)
+    _, ends, data = column.buffers()
+    bounds = np.frombuffer(ends or b"", np.int32 if is_short else np.int64)
+    bounds = bounds[column.offset : column.offset + len(column) + 1]
+    if not len(column) or data is None or bounds[0] == bounds[-1]:
+        refs[:] = before << 24
+        return np.zeros(1, np.uint8)
+    first, last = int(bounds[0]), int(bounds[-1])
+    (refer_short if is_short else refer_long)(bounds, before - first, refs)
+    return np.frombuffer(data, np.uint8)[first:last]
+
+
+def _filled_with(indices: pa.Array, fill: int) -> Int64s:
+    return (indices.fill_null(fill) if indices.null_count else indices).to_numpy()

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from features.archive import read_events
 from features.parity import ParityReport
+from features.recorded import RecordedFiles
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
@@ -31,9 +31,9 @@ def command(pipeline: Pipeline, settings: Settings, *, archive: Path | None, as_
 
     Fails if a row differs, is missing or was never to be scored. A row whose record is a dead letter is not missing.
     """
-    table = None if archive is None else read_events(archive)
+    events = None if archive is None else RecordedFiles.at(archive)
     with progress_bar(f"parity of {pipeline.name}", None) as progress:
-        report = parity(pipeline, settings, table, progress)
+        report = parity(pipeline, settings, events, progress)
     click.echo(msgspec.json.encode(as_dict(report)).decode() if as_json else _text(report))
     if not report.holds:
         raise click.exceptions.Exit(1)

@@ -26,6 +26,9 @@ from features.errors import HeadraceError
 )
 @click.option("--latency-seconds", type=click.FloatRange(min=0.5), help="Length of each short run.")
 @click.option(
+    "--offline-events", type=click.IntRange(min=0), help="Events that are replayed from Parquet; 0 for none."
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path),
     default=Path("bench-report.json"),

@@ -10,7 +10,19 @@ from pathlib import Path
 
 import msgspec
 
-PACKAGES = ("headrace", "confluent-kafka", "faust-streaming", "msgspec", "numba", "numpy", "onnxruntime")
+from benchmarks.offline import Offline
+
+PACKAGES = (
+    "headrace",
+    "confluent-kafka",
+    "faust-streaming",
+    "msgspec",
+    "numba",
+    "numpy",
+    "onnxruntime",
+    "polars",
+    "pyarrow",
+)
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -117,6 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int
     latency_rounds: int
     latency_seconds: float
+    offline_events: int = 0
 
 
 class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +149,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: By events a second.
         runs: Every run on the full topic.
         latency_runs: Every short run.
+        offline: Replay from Parquet; see `benchmarks.offline`.
     """
 
     command: str
@@ -150,6 +164,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: dict[str, RateLatency]
     runs: list[ThroughputRun]
     latency_runs: list[LatencyRun]
+    offline: Offline | None = None
 
     def write(self, path: Path) -> None:
         """As indented JSON."""

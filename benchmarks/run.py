@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from benchmarks import model
+from benchmarks import model, offline
 from benchmarks.cluster import Cluster
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, Contender
 from benchmarks.contenders.task import Task
@@ -80,6 +80,11 @@ class Bench:
                 )
             pairs = list(zip(events["key"].to_pylist(), events["value"].to_pylist(), strict=True))
             self._time(cluster, task, pairs)
+        replayed = None
+        if self.settings.offline_events:
+            replayed = offline.measure(
+                self.settings.offline_events, max(1, self.settings.repetitions), self.console.print
+            )
         ratio, cpu_ratio = ratios(self._runs)
         return BenchReport(
             command=f"python -m benchmarks {shlex.join(sys.argv[1:])}".rstrip(),
@@ -94,6 +99,7 @@ class Bench:
             latency_ms=latencies(self._latency_runs),
             runs=self._runs,
             latency_runs=self._latency_runs,
+            offline=replayed,
         )
 
     def _race(self, race: Race, task: "_Tasks") -> None:
@@ -159,4 +165,5 @@ def default_settings(*, quick: bool) -> Settings:
         repetitions=1 if quick else 3,
         latency_rounds=1 if quick else 5,
         latency_seconds=2.0 if quick else 3.0,
+        offline_events=200_000 if quick else 1_000_000,
     )

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST
+from benchmarks.offline import lines
 from benchmarks.report import BenchReport, Percentiles
 
 SKETCH_CPU_US = 5.99
@@ -28,6 +29,8 @@ def show(report: BenchReport, console: Console) -> None:
         for rate, found in report.latency_ms.items():
             stages = ", ".join(f"{stage} {value:.2f}" for stage, value in found.stages_ms.items())
             console.print(f"stages at {rate}/s, mean ms: {stages}")
+    for line in lines(report.offline) if report.offline is not None else ():
+        console.print(line)
 
 
 def _throughput(report: BenchReport) -> Table:

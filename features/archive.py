@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from features.byte_column import NONE, ByteColumn
 from features.records import NO_TIMESTAMP, RawRecords, Records
 
 ARCHIVE = pa.schema(
@@ -33,11 +34,23 @@ def records_of(batch: pa.RecordBatch, offsets: NDArray[np.int64]) -> Records:
     if "timestamp" in batch.schema.names:
         timestamps = batch["timestamp"].cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy()
     return Records(
-        values=batch["value"].to_pylist(),
-        keys=batch["key"].to_pylist(),
+        values=batch["value"].cast(pa.binary()).to_pylist(),
+        keys=_byte_column(batch["key"].cast(pa.binary())),
         offsets=offsets,
         timestamps=timestamps,
     )
+
+
+def _byte_column(column: pa.Array) -> ByteColumn:
+    """The same bytes where Arrow has them."""
+    _, ends, data = column.buffers()
+    bounds = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    table = np.empty((len(column), 2), np.int64)
+    table[:, 0] = bounds[:-1] + (data.address if data else 0)
+    table[:, 1] = np.diff(bounds)
+    if column.null_count:
+        table[column.is_null().to_numpy(zero_copy_only=False), 1] = NONE
+    return ByteColumn(table, column)
 
 
 def to_archive(partition: int, records: RawRecords) -> pa.Table:

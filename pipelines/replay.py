@@ -56,11 +56,10 @@ def replay(
         processes: The keys are split over so many; the bits do not depend on it.
 
     Returns:
-        The columns of `row_schema`, in the order of the events. Events whose offsets do not ascend are put in order
-        of partition and offset first.
+        The columns of `row_schema`, in order of partition and offset.
     """
     rows = replayed(pipeline, RecordedTable(table), progress, malformed, processes=processes)
-    return pa.Table.from_batches(rows, schema=row_schema(pipeline))
+    return _in_order(pa.Table.from_batches(rows, schema=row_schema(pipeline)))
 
 
 def replayed(
@@ -71,7 +70,10 @@ def replayed(
     *,
     processes: int = 1,
 ) -> Iterator[pa.RecordBatch]:
-    """The same batch by batch: memory holds the state of the keys, the labels (24 bytes each) and a few batches."""
+    """The same batch by batch: memory holds the state of the keys, the labels (24 bytes each) and a few batches.
+
+    Rows come in the order of the events; events whose offsets do not ascend are put in order of partition and offset first.
+    """
     recorded, labels, schema = in_log_order(recorded), pipeline.labels, pipeline.source.schema
     join = None if labels is None else _labels(pipeline, recorded)
     needed = pipeline.engine.fields | (set() if labels is None else labels.fields())
@@ -112,7 +114,7 @@ def rows_of(
             count += len(piece)
             _tell(piece.batch, progress, malformed)
     rows = pa.Table.from_batches(tables, schema=unlabelled)
-    return rows if join is None else rows.append_column(_LABEL, _label_array(join))
+    return _in_order(rows if join is None else rows.append_column(_LABEL, _label_array(join)))
 
 
 def write_rows(rows: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
@@ -137,6 +139,14 @@ def row_schema(pipeline: Pipeline) -> pa.Schema:
     if labels is None:
         return features.replay.row_schema(pipeline.engine)
     return features.replay.row_schema(pipeline.engine, labels.key).append(_LABEL)
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """By partition; those of one are in order of their offsets."""
+    partitions = rows["partition"].to_numpy()
+    if (np.diff(partitions) >= 0).all():
+        return rows
+    return rows.take(pa.array(np.argsort(partitions, kind="stable")))
 
 
 def _labels(pipeline: Pipeline, recorded: Recorded) -> LabelJoin:

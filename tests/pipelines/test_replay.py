@@ -17,7 +17,7 @@ from features.errors import Misdeclared
 from features.expressions import col
 from features.featureset import FeatureSet
 from features.kinds import count
-from features.recorded import BATCH_ROWS, RecordedFiles
+from features.recorded import BATCH_ROWS, RecordedFiles, RecordedTable
 from features.windows import Window
 from models.labels import Labels
 from pipelines.datasets import nycflights13
@@ -72,7 +72,7 @@ def test_flights_on_two_processes_have_the_bits_and_labels_of_one() -> None:
 
 def test_each_row_has_the_label_that_brute_force_finds_and_batches_do_not_matter() -> None:
     events = typed(BATCH_ROWS + 3000)
-    rows = replay(LABELLED, events)
+    rows = pa.Table.from_batches(replayed(LABELLED, RecordedTable(events)))
     refunds: dict[str, list[tuple[int, float]]] = {}
     for shop, ts, amount, kind in zip(
         *(events[n].to_pylist() for n in ("shop", "ts", "amount", "kind")), strict=True
@@ -87,6 +87,9 @@ def test_each_row_has_the_label_that_brute_force_finds_and_batches_do_not_matter
         for shop, ts in zip(rows["label_key"].to_pylist(), rows["event_time"].to_pylist(), strict=True)
     ]
     assert rows["label"].to_pylist() == wanted
+    ordered = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert rows["partition"].to_pylist() != ordered["partition"].to_pylist()
+    assert replay(LABELLED, events).equals(ordered.cast(rows.schema))
     assert rows["key"].to_pylist() == events.filter(pc.equal(events["kind"], "buy"))["card"].to_pylist()
 
 

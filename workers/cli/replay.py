@@ -12,7 +12,7 @@ from features.errors import Misdeclared
 from features.recorded import Recorded, RecordedTable
 from features.replay import decoded_records
 from pipelines.pipeline import Pipeline
-from pipelines.replay import replayed, row_schema, rows_of, write_rows
+from pipelines.replay import replay, replayed, row_schema, rows_of, write_rows
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
 from workers.events import recorded
@@ -74,7 +74,11 @@ def _of_events(
     pipeline: Pipeline, events: Recorded, malformed: Counter[str], processes: int
 ) -> Iterator[pa.RecordBatch]:
     with progress_bar(f"replay {pipeline.name}", events.rows) as progress:
-        yield from replayed(pipeline, events, progress, malformed, processes=processes)
+        if isinstance(events, RecordedTable):
+            rows = replay(pipeline, events.table, progress, malformed, processes=processes)
+            yield from rows.to_batches()
+        else:
+            yield from replayed(pipeline, events, progress, malformed, processes=processes)
 
 
 def _of_topic(

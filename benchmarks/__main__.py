@@ -14,7 +14,11 @@ from features.errors import HeadraceError
 
 @click.command()
 @click.option("--quick", is_flag=True, help="A short form, to see that it works; its figures mean little.")
-@click.option("--events", type=click.IntRange(min=1000), help="Events that are scored in each run.")
+@click.option(
+    "--events",
+    type=click.IntRange(min=1000),
+    help="Events in the topic; all but the chargebacks are scored in each run.",
+)
 @click.option(
     "--faust-events", type=click.IntRange(min=100), help="Of them, those for stock Faust, which is slow."
 )

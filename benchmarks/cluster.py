@@ -6,7 +6,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from benchmarks.contender import SINKS
-from benchmarks.payments import PARTITIONS, pipeline
+from pipelines.card_fraud import pipeline
 from workers.topics import Topics, TopicSpec, topic_specs
 
 _PATIENCE = 30.0
@@ -67,7 +67,9 @@ class Cluster:
         return self._ask(topic, IsolationLevel.READ_COMMITTED)
 
     def _ask(self, topic: str, isolation: IsolationLevel) -> Ends:
-        wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
+        wanted = {
+            TopicPartition(topic, number): OffsetSpec.latest() for number in range(pipeline.source.partitions)
+        }
         futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=_PATIENCE)
         found = {where.partition: future.result(_PATIENCE).offset for where, future in futures.items()}
-        return tuple(found[number] for number in range(PARTITIONS))
+        return tuple(found[number] for number in sorted(found))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contenders.task import Task
-from benchmarks.payments import pipeline
+from pipelines.card_fraud import pipeline
 
 ROOT = Path(__file__).parent.parent
 """Where contenders are started, so that ``benchmarks`` can be imported."""
@@ -38,7 +38,7 @@ def _program(module: str) -> Callable[[Task], Sequence[str]]:
 def _headrace(delivery: str) -> Callable[[Task], Sequence[str]]:
     def command(task: Task) -> Sequence[str]:
         return [
-            sys.executable, "-m", "workers.cli", "worker", "benchmarks.payments:pipeline",
+            sys.executable, "-m", "workers.cli", "worker", pipeline.name,
             "--bootstrap", task.bootstrap, "--group", task.group, "--registry", task.registry,
             "--delivery", delivery, "--admin-port", str(task.admin_port), "--log-level", "warning",
         ]  # fmt: skip
@@ -49,7 +49,7 @@ def _headrace(delivery: str) -> Callable[[Task], Sequence[str]]:
 HANDWRITTEN = Contender(
     name="handwritten",
     title="hand-written loop",
-    sink="payments.handwritten",
+    sink="card_fraud.handwritten",
     command=_program("handwritten"),
 )
 AT_LEAST_ONCE = Contender(
@@ -66,8 +66,8 @@ EXACTLY_ONCE = Contender(
     is_exact=True,
 )
 STOCK_FAUST = Contender(
-    name="stock_faust", title="stock Faust", sink="payments.faust", command=_program("stock_faust")
+    name="stock_faust", title="stock Faust", sink="card_fraud.faust", command=_program("stock_faust")
 )
-BARE = Contender(name="bare", title="bare copy", sink="payments.copied", command=_program("copying"))
+BARE = Contender(name="bare", title="bare copy", sink="card_fraud.copied", command=_program("copying"))
 
 SINKS = tuple(dict.fromkeys(each.sink for each in (HANDWRITTEN, AT_LEAST_ONCE, STOCK_FAUST, BARE)))

@@ -1,45 +1,45 @@
-"""Payments made up from a seed: the same seed, the same bytes."""
+"""The benchmark's events: those that the fraud pipeline makes up, and which of them are scored."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from workers.publisher import RECORDS
+from features.recorded import Placer, RecordedTable
+from pipelines.card_fraud import pipeline
+from pipelines.datasets.card_payments import CARDS
+from pipelines.datasets.card_payments_json import records
 
-USERS = 20_000
 SEED = 7
 
-_START_MS = 1_700_000_000_000
-_LONGEST_STEP_MS = 12
-_MERCHANTS = 3_000
-_CURRENCIES = np.array(["USD", "EUR", "GBP", "JPY", "INR"])
-_COMPACT = (
-    '{"event_id":"%016x","user_id":"%s","ts":%d,"amount":%s,"balance":%s,"items":%d,"is_online":%s,'
-    '"merchant":"m_%05d","currency":"%s","country":"DE"}'
-)
-_SPACED = _COMPACT.replace(":", ": ").replace(",", ", ")
+Scored = Mapping[int, NDArray[np.int64]]
+"""By partition, the offsets of the events that get a prediction, rising."""
 
 
-def payments(events: int, *, seed: int = SEED, users: int = USERS) -> pa.Table:
-    """``events`` payments in event-time order, as the columns of `workers.publisher.RECORDS`.
+def made_up(events: int, *, seed: int = SEED, cards: int = CARDS) -> pa.Table:
+    """So many events of `pipelines.datasets.card_payments`, as the columns of `pipelines.example.RECORDS`."""
+    return pa.concat_tables(records(events, seed, cards))
 
-    About 210 bytes of JSON each, ten fields; every third has spaces after its separators. Users and the times
-    between payments (0 to 12 ms) are uniform, so a user comes back after two minutes or so.
-    """
-    random = np.random.default_rng(seed)
-    times = _START_MS + np.cumsum(random.integers(0, _LONGEST_STEP_MS, events, endpoint=True))
-    names = [f"user_{number:08d}" for number in range(users)]
-    keys = [names[number] for number in random.integers(0, users, events).tolist()]
-    fields = zip(
-        random.integers(0, 2**64, events, dtype=np.uint64).tolist(),
-        keys,
-        times.tolist(),
-        np.round(random.lognormal(3, 1, events), 2).tolist(),
-        np.round(random.uniform(0, 9000, events), 4).tolist(),
-        random.integers(1, 40, events).tolist(),
-        np.where(random.random(events) < 0.5, "true", "false").tolist(),
-        random.integers(0, _MERCHANTS, events).tolist(),
-        _CURRENCIES[random.integers(0, len(_CURRENCIES), events)].tolist(),
-        strict=True,
-    )
-    values = [((_COMPACT if i % 3 else _SPACED) % row).encode() for i, row in enumerate(fields)]
-    return pa.table({"key": [key.encode() for key in keys], "value": values, "time": times}, schema=RECORDS)
+
+def payments_of(events: pa.Table) -> pa.Table:
+    """The events without chargebacks."""
+    return events.filter(_is_payment(events))
+
+
+def scored_offsets(events: pa.Table) -> Scored:
+    """Where the payments stand in a topic that held nothing before."""
+    source = pipeline.source
+    placer = Placer(events.schema, source.schema[source.schema.key], source.partitions)
+    found: dict[int, list[NDArray[np.int64]]] = {}
+    for batch in RecordedTable(events).batches(events.schema.names):
+        partitions, offsets = placer.place(batch)
+        is_due = _is_payment(batch).to_numpy(zero_copy_only=False)
+        for number in np.unique(partitions).tolist():
+            found.setdefault(number, []).append(offsets[is_due & (partitions == number)])
+    return {number: np.concatenate(parts) for number, parts in found.items()}
+
+
+def _is_payment(events: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+    return pc.invert(pc.starts_with(events["value"], '{"kind":"chargeback"'))

@@ -18,10 +18,10 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from benchmarks.cluster import Cluster
 from benchmarks.contender import BARE, Contender
 from benchmarks.contenders.task import Position, Task
-from benchmarks.payments import pipeline
 from benchmarks.process import Process
 from benchmarks.report import LatencyRun
 from benchmarks.stages import means_ms, totals
+from pipelines.card_fraud import pipeline
 
 Place = tuple[int, int]
 """Partition and offset of an event."""

@@ -1,5 +1,6 @@
 """The model that every contender runs: a small perceptron, made up from a seed, as ONNX."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,17 +17,18 @@ INPUT, OUTPUT = "features", "score"
 
 _HIDDEN = (64, 32)
 _CREATED = datetime(2024, 1, 1, tzinfo=UTC)
-_TYPICAL = 100.0
-"""About how large the features are; first weights are divided by it, so that scores spread over (0, 1)."""
+_TYPICAL = (50, 12, 1, 1, 4, 50, 50, 200, 50, 50, 50, 30_000)
+"""About how large each feature is; first weights are divided by it, so that scores spread over (0, 1)."""
 
 
-def perceptron(columns: int, seed: int = 7) -> bytes:
-    """``(rows, columns) float32`` to ``(rows, 1) float32`` through two hidden layers."""
+def perceptron(typical: Sequence[float], seed: int = 7) -> bytes:
+    """``(rows, len(typical)) float32`` to ``(rows, 1) float32`` through two hidden layers."""
     random = np.random.default_rng(seed)
+    columns = len(typical)
     widths = (columns, *_HIDDEN, 1)
     nodes, weights, at = [], [], INPUT
     for layer, (into, out) in enumerate(pairwise(widths)):
-        scale = np.sqrt(2 / into) / (_TYPICAL if layer == 0 else 1.0)
+        scale = np.sqrt(2 / into) / (np.array(typical)[:, None] if layer == 0 else 1.0)
         matrix = (random.standard_normal((into, out)) * scale).astype(np.float32)
         bias = (random.standard_normal(out) * 0.1).astype(np.float32)
         weights += [
@@ -43,7 +45,7 @@ def perceptron(columns: int, seed: int = 7) -> bytes:
         at = f"h{layer}"
     graph = helper.make_graph(
         nodes,
-        "payments",
+        "card_fraud",
         [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["rows", columns])],
         [helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["rows", 1])],
         weights,
@@ -55,7 +57,7 @@ def perceptron(columns: int, seed: int = 7) -> bytes:
 
 def register(pipeline: Pipeline, root: Path) -> Path:
     """Put the model into a new registry; the path of its file."""
-    data, engine = perceptron(len(pipeline.engine.float_columns)), pipeline.engine
+    data, engine = perceptron(_TYPICAL), pipeline.engine
     manifest = foreign_manifest(data, engine, Wiring(), Stamp(name=pipeline.model, created=_CREATED))
     ref = Registry.at(str(root)).register(data, manifest)
     return root / ref.name / str(ref.version) / MODEL_FILE

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.cluster import Cluster, Ends
 from benchmarks.contender import Contender
+from benchmarks.events import Scored
 from features.errors import HeadraceError
 from workers.log import LogReader
 
@@ -68,37 +69,44 @@ class Predicted:
             int(np.searchsorted(stretch.offsets, ends[number])) for number, stretch in self.stretches.items()
         )
 
-    def check(self, contender: Contender, sources: Ends, like: "Predicted | None", *, all_of: bool) -> None:
-        """Raise `WrongAnswers` unless every event has its prediction, as often as promised, with the right score.
+    def check(self, contender: Contender, due: Scored, like: "Predicted | None", *, all_of: bool) -> None:
+        """Raise `WrongAnswers` unless every payment has its prediction, as often as promised, with the right score.
 
         Args:
             contender: Whose they are.
-            sources: Ends of the source topic, which begins at 0.
+            due: What has to be scored.
             like: Whose scores they have to be.
-            all_of: Whether all events must have been scored; else those before the newest one scored.
+            all_of: Whether all of it must have been; else what stands before the newest one scored.
         """
         if contender.is_exact and self.repeated:
             raise WrongAnswers(f"{contender.title}: {self.repeated} predictions came twice")
         for number, stretch in self.stretches.items():
             events, scores = stretch.by_source()
-            wanted = sources[number] if all_of else (int(events[-1]) + 1 if len(events) else 0)
-            if len(events) != wanted or (wanted and int(events[-1]) != wanted - 1):
+            newest = int(events[-1]) if len(events) else -1
+            wanted = due[number] if all_of else due[number][: np.searchsorted(due[number], newest, "right")]
+            if not np.array_equal(events, wanted):
                 raise WrongAnswers(
-                    f"{contender.title}: {len(events)} events of partition {number} have a prediction, of {wanted}"
+                    f"{contender.title}: {len(events)} payments of partition {number} have a prediction, of {len(wanted)}; "
+                    f"wrong offsets begin at {np.setxor1d(events, wanted)[0]}"
                 )
             if like is not None:
-                _compare(contender, number, scores, like.stretches[number].by_source()[1][:wanted])
+                right = like.stretches[number].by_source()[1][: len(wanted)]
+                _compare(contender, number, events, scores, right)
 
 
 def _compare(
-    contender: Contender, number: int, scores: NDArray[np.float64], right: NDArray[np.float64]
+    contender: Contender,
+    number: int,
+    events: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    right: NDArray[np.float64],
 ) -> None:
     wrong = ~np.isclose(scores, right, rtol=_RELATIVE, atol=_ABSOLUTE)
     if wrong.any():
-        offset = int(np.flatnonzero(wrong)[0])
+        first = int(np.flatnonzero(wrong)[0])
         raise WrongAnswers(
             f"{contender.title}: {int(wrong.sum())} scores of partition {number} differ from the hand-written loop's; "
-            f"first at offset {offset}: {scores[offset]} and {right[offset]}"
+            f"first at offset {events[first]}: {scores[first]} and {right[first]}"
         )
 
 

@@ -124,7 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     events: int
     faust_events: int
-    users: int
+    cards: int
     partitions: int
     repetitions: int
     latency_rounds: int

@@ -15,9 +15,8 @@ from benchmarks import model, offline
 from benchmarks.cluster import Cluster
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, Contender
 from benchmarks.contenders.task import Task
-from benchmarks.events import USERS, payments
+from benchmarks.events import made_up, payments_of, scored_offsets
 from benchmarks.latency import Payments, Rounds, Sender
-from benchmarks.payments import PARTITIONS, pipeline
 from benchmarks.process import cpu_seconds
 from benchmarks.report import (
     BenchReport,
@@ -32,6 +31,8 @@ from benchmarks.report import (
     versions,
 )
 from benchmarks.throughput import Race
+from pipelines.card_fraud import pipeline
+from pipelines.datasets.card_payments import CARDS
 from workers.brokers import KafkaBroker
 from workers.brokers.ports import free_port
 from workers.publisher import FlatOut, Publisher
@@ -63,22 +64,21 @@ class Bench:
             cluster = Cluster(broker.bootstrap)
             cluster.create()
             task = _Tasks(cluster, Path(folder), model.register(pipeline, Path(folder)))
-            self.console.print(
-                f"Kafka at {broker.bootstrap}; making up {self.settings.events:,} payments ..."
-            )
-            events = payments(self.settings.events)
+            self.console.print(f"Kafka at {broker.bootstrap}; making up {self.settings.events:,} events ...")
+            events = made_up(self.settings.events)
             if self.settings.repetitions:
-                Publisher(cluster.clients, pipeline.source.topic).publish(events, FlatOut())
+                Publisher(cluster.clients, pipeline.source.topic).publish([events], FlatOut())
                 pid = broker._leash.pid or 0  # noqa: SLF001 - whose CPU counts beside the contender's
                 self._race(
                     Race(
                         cluster=cluster,
-                        sources=cluster.ends(pipeline.source.topic),
+                        due=scored_offsets(events),
                         broker_cpu=lambda: cpu_seconds(pid),
                     ),
                     task,
                 )
-            pairs = list(zip(events["key"].to_pylist(), events["value"].to_pylist(), strict=True))
+            timed = payments_of(events)
+            pairs = list(zip(timed["key"].to_pylist(), timed["value"].to_pylist(), strict=True))
             self._time(cluster, task, pairs)
         replayed = None
         if self.settings.offline_events:
@@ -104,10 +104,11 @@ class Bench:
 
     def _race(self, race: Race, task: "_Tasks") -> None:
         """Every contender once in each repetition, each time in another order; before that one run to warm up."""
-        _, right = race.run(HANDWRITTEN, task.of(HANDWRITTEN), self.settings.events, 0, None)
+        every = sum(map(len, race.due.values()))
+        _, right = race.run(HANDWRITTEN, task.of(HANDWRITTEN), every, 0, None)
         for repetition in range(1, self.settings.repetitions + 1):
             for contender in _rotated(_RACERS, repetition - 1):
-                wanted = self.settings.faust_events if contender is STOCK_FAUST else self.settings.events
+                wanted = min(self.settings.faust_events, every) if contender is STOCK_FAUST else every
                 run, _ = race.run(contender, task.of(contender), wanted, repetition, right)
                 self._runs.append(run)
                 self.console.print(
@@ -160,8 +161,8 @@ def default_settings(*, quick: bool) -> Settings:
     return Settings(
         events=100_000 if quick else 400_000,
         faust_events=3_000 if quick else 10_000,
-        users=USERS,
-        partitions=PARTITIONS,
+        cards=CARDS,
+        partitions=pipeline.source.partitions,
         repetitions=1 if quick else 3,
         latency_rounds=1 if quick else 5,
         latency_seconds=2.0 if quick else 3.0,

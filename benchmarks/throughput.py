@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from benchmarks.cluster import Cluster, Ends
 from benchmarks.contender import Contender
 from benchmarks.contenders.task import Task
+from benchmarks.events import Scored
 from benchmarks.predicted import Predicted, WrongAnswers, read_predicted
 from benchmarks.process import Process, busy_seconds
 from benchmarks.report import ThroughputRun
@@ -48,12 +49,12 @@ class Race:
 
     Args:
         cluster: Its source topic is full.
-        sources: Ends of the source topic.
+        due: The events of the source topic that are scored.
         broker_cpu: The broker's CPU time so far, s.
     """
 
     cluster: Cluster
-    sources: Ends
+    due: Scored
     broker_cpu: Callable[[], float]
 
     def run(
@@ -70,7 +71,7 @@ class Race:
             samples = self._watch(contender, process, begin, wanted)
         end = self.cluster.ends(contender.sink)
         predicted = read_predicted(self.cluster, contender.sink, begin, end)
-        predicted.check(contender, self.sources, like, all_of=wanted == sum(self.sources))
+        predicted.check(contender, self.due, like, all_of=wanted == sum(map(len, self.due.values())))
         self.cluster.empty([contender.sink])
         return measured(contender, samples, predicted, wanted, repetition), predicted
 

@@ -21,7 +21,7 @@ from features.fingerprints import column_fingerprint, state_fingerprint
 from features.kernels.memory import address_of
 from features.kernels.process import NO_ROOM, SET_COLUMNS, STATE_COLUMNS, process_slice
 from features.kinds.kind import KeyedKind, Kind, RowKind
-from features.plan import FoldInputs, Mask, Plan, Tables
+from features.plan import FoldInputs, FoldValue, Mask, Plan, Tables
 from features.program import Program
 from features.rows import Rows
 from features.schema import Schema
@@ -54,8 +54,8 @@ class _CompiledSet:
         it = self.tables
         return [
             address_of(self.parts), address_of(self.is_text), len(self.parts),
-            *(number for table in (it.groups, it.lanes, it.cells, it.outputs) for number in (address_of(table), len(table))),
-            address_of(it.fills), address_of(it.rules), it.words_per_event,
+            *(number for table in (it.groups, it.lanes, it.cells, it.outputs, it.fills) for number in (address_of(table), len(table))),
+            address_of(it.missing), address_of(it.rules), it.words_per_event, it.block_cells,
         ]  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class Engine:
             name: i for names in (self.float_columns, self.category_columns) for i, name in enumerate(names)
         }
         keyed, inputs = [declared for declared in self.sets if declared.key], FoldInputs()
-        plans = [_plan(schema, declared, inputs) for declared in keyed]
+        plans = [_plan(schema, declared, inputs, number) for number, declared in enumerate(keyed)]
         self.compiled = tuple(
             _compile(schema, declared, plan, places) for declared, plan in zip(keyed, plans, strict=True)
         )
@@ -214,8 +214,8 @@ def _places(program: Program, mask: Mask) -> tuple[int, int]:
     return where, present
 
 
-def _value_place(program: Program, value: Expression) -> tuple[int, int]:
-    return program.place(value), int(program.type(value) in {"number", "text"})
+def _value_place(program: Program, value: FoldValue) -> tuple[int, int]:
+    return program.place(value.of), int(value.as_word or program.type(value.of) in {"number", "text"})
 
 
 def _row_places(
@@ -232,8 +232,8 @@ def _table(rows: Sequence[Sequence[int]], columns: int) -> Int64s:
     return np.array(rows, np.int64).reshape(len(rows), columns)
 
 
-def _plan(schema: Schema, declared: FeatureSet, inputs: FoldInputs) -> Plan:
-    plan = Plan(schema, inputs)
+def _plan(schema: Schema, declared: FeatureSet, inputs: FoldInputs, number: int) -> Plan:
+    plan = Plan(schema, inputs, number)
     for kind in declared.features.values():
         assert isinstance(kind, KeyedKind)
         kind.plan(plan)
@@ -263,6 +263,6 @@ def _expressions(
             yield kind.value()
     for mask in inputs.masks.values():
         yield from (part for part in (mask.where, mask.present) if part is not None)
-    yield from inputs.values.values()
+    yield from (value.of for value in inputs.values.values())
     if score_when is not None:
         yield score_when

@@ -17,6 +17,8 @@ from features.zones import zone
 Constant = str | int | float | bool
 Type = Literal["number", "integer", "boolean", "text"]
 
+MOST_BUCKETS = 2**24
+"""A float32 holds every integer up to here."""
 TIME_PARTS = ("hour", "minute", "minute_of_day", "day_of_week", "day_of_month", "day_of_year", "month")
 
 
@@ -105,6 +107,18 @@ class Expression:
             f"{self.text} has no truth value before there are events; use &, | and ~ for and, or and not"
         )
 
+    def may_be_missing_in(self, schema: Schema) -> bool:
+        """Whether an event may be without it; what is calculated may be no number."""
+        return any(operand.may_be_missing_in(schema) for operand in self.operands())
+
+    def fill_missing(self, value: Constant) -> "Expression":
+        """The value, or this constant where it is missing."""
+        return FillMissing(self, as_expression(value))
+
+    def hashed(self, buckets: int) -> "Expression":
+        """A text as one of ``buckets`` codes; unlike texts may share one."""
+        return Hashed(self, buckets)
+
     def is_missing(self) -> "Expression":
         """True where the value is missing, never missing itself."""
         return IsMissing(self)
@@ -140,6 +154,10 @@ class Column(Expression):
     def fields(self) -> Iterator[str]:
         """Itself."""
         yield self.name
+
+    def may_be_missing_in(self, schema: Schema) -> bool:
+        """If it is optional."""
+        return schema[self.name].optional
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +205,10 @@ class Arithmetic(Expression):
                 raise Misdeclared(f"{self.text} calculates with the text {operand.text}; use numbers")
         return "number"
 
+    def may_be_missing_in(self, schema: Schema) -> bool:  # noqa: ARG002 - whatever the operands are
+        """Always: 0 / 0 is no number."""
+        return True
+
     def operands(self) -> Sequence[Expression]:
         """Both sides."""
         return self.left, self.right
@@ -195,6 +217,65 @@ class Arithmetic(Expression):
     def text(self) -> str:
         """In parentheses."""
         return f"({self.left.text} {self.operator} {self.right.text})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FillMissing(Expression):
+    """The operand, or a constant where it is missing; never missing itself."""
+
+    operand: Expression
+    value: Expression
+
+    def type_in(self, schema: Schema) -> Type:
+        """The operand's, or a number if the constant is one."""
+        types = {self.operand.type_in(schema), self.value.type_in(schema)}
+        if len(types) == 1:
+            return types.pop()
+        if "text" not in types:
+            return "number"
+        raise Misdeclared(
+            f"{self.text} fills a {self.operand.type_in(schema)} with {self.value.text}; both need one type"
+        )
+
+    def operands(self) -> Sequence[Expression]:
+        """Both."""
+        return self.operand, self.value
+
+    def may_be_missing_in(self, schema: Schema) -> bool:  # noqa: ARG002 - it is what this is for
+        """Never."""
+        return False
+
+    @property
+    def text(self) -> str:
+        """As it is called."""
+        return f"{self.operand.text}.fill_missing({self.value.text})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hashed(Expression):
+    """A text's XXH64 scaled to one of so many codes; a float32 holds every one exactly."""
+
+    operand: Expression
+    buckets: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.buckets <= MOST_BUCKETS:
+            raise Misdeclared(f"{self.text} has {self.buckets} buckets; it needs from 2 to {MOST_BUCKETS}")
+
+    def type_in(self, schema: Schema) -> Type:
+        """An integer."""
+        if self.operand.type_in(schema) != "text":
+            raise Misdeclared(f"{self.text} hashes {self.operand.text}, which is no text; use it as it is")
+        return "integer"
+
+    def operands(self) -> Sequence[Expression]:
+        """The text."""
+        return (self.operand,)
+
+    @property
+    def text(self) -> str:
+        """As it is called."""
+        return f"{self.operand.text}.hashed({self.buckets})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,6 +341,10 @@ class IsMissing(Expression):
         """A boolean."""
         self.operand.type_in(schema)
         return "boolean"
+
+    def may_be_missing_in(self, schema: Schema) -> bool:  # noqa: ARG002 - it is what this is for
+        """Never."""
+        return False
 
     def operands(self) -> Sequence[Expression]:
         """What may be missing."""

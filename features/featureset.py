@@ -35,6 +35,8 @@ class FeatureSet:
     _column_names: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.features, Mapping):
+            raise Misdeclared(f"FeatureSet features is {self.features!r}; write a dict of name to kind")
         key = (self.key,) if isinstance(self.key, str) else tuple(self.key)
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "name", self.name or "_".join(key))
@@ -43,6 +45,8 @@ class FeatureSet:
             raise Misdeclared(f"FeatureSet {self.name!r} has no features; declare at least one")
         for name, kind in self.features.items():
             self._check_kind(name, kind)
+        if self.ttl is not None and not isinstance(self.ttl, timedelta):
+            raise Misdeclared(f"FeatureSet {self.name!r} has ttl {self.ttl!r}; write timedelta(...)")
         if self.ttl is not None and self.ttl <= timedelta(0):
             raise Misdeclared(
                 f"FeatureSet {self.name!r} has ttl {self.ttl}; it has to be positive, or None for never"
@@ -54,6 +58,16 @@ class FeatureSet:
         if not isinstance(kind, Kind):
             raise Misdeclared(
                 f"Feature {name!r} is {kind!r}; use a kind of features.kinds, such as mean('amount', window=...)"
+            )
+        for what in ("of", "where"):
+            given = getattr(kind, what, None)
+            if given is not None and not isinstance(given, Expression):
+                raise Misdeclared(
+                    f"Feature {name!r} has {what}={given!r}; write an expression, such as col('amount') > 100"
+                )
+        if isinstance(kind, KeyedKind) and not isinstance(kind.missing, int | float):
+            raise Misdeclared(
+                f"Feature {name!r} has missing={kind.missing!r}; write a number, or float('nan')"
             )
         if isinstance(kind, KeyedKind) and not self.key:
             raise Misdeclared(
@@ -71,6 +85,8 @@ class FeatureSet:
 
     def check(self, schema: Schema) -> None:
         """Raise `Misdeclared`, naming feature and fix, if anything can't be computed from these fields."""
+        if twice := [name for name in self.key if self.key.count(name) > 1]:
+            raise Misdeclared(f"FeatureSet {self.name!r} has {twice[0]!r} in its key twice; name it once")
         for name in self.key:
             with declared_as(f"FeatureSet {self.name!r} key"):
                 if schema[name].type not in {str, int}:
@@ -91,9 +107,7 @@ class FeatureSet:
 
     def fields(self) -> set[str]:
         """Names of the fields that the features and the key read."""
-        row_fields = {kind.value().text for kind in self.features.values() if isinstance(kind, RowKind)}
-        read = {name for expression in self.expressions() for name in expression.fields()}
-        return read | set(self.key) | {name for name in row_fields if name.isidentifier()}
+        return {name for expression in self.expressions() for name in expression.fields()} | set(self.key)
 
     @property
     def expires_after(self) -> timedelta | None:

@@ -1,7 +1,7 @@
 """Fingerprints: what names state, and what binds models.
 
-The *state fingerprint* covers everything that the fold depends on, the *column fingerprint* the names,
-dtypes and meaning of the columns. Neither covers fields that no feature reads, nor anything learned.
+The *state fingerprint* covers everything that the fold and its layout depend on, the *column fingerprint*
+the names, dtypes, order and meaning of the columns. Neither covers fields that no feature reads, nor anything learned.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ def state_fingerprint(schema: Schema, sets: Sequence[FeatureSet]) -> str:
             "codec": "json",
             "schema": _schema(schema, keyed),
             "sets": [declared.describe() for declared in keyed],
+            "order": [declared.columns for declared in keyed],  # what is folded lies in it
             "zones": _zones(keyed),
         }
     )

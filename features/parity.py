@@ -1,10 +1,22 @@
 """Parity: the rows computed online equal those recomputed from the log, bit for bit."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from features.engine import Engine
+from features.mismatch import (
+    Mismatch,
+    PublishedRow,
+    RecomputedRow,
+    Slices,
+    differences,
+    explain,
+    recomputed_rows,
+)
 
 Int64s = NDArray[np.int64]
 
@@ -43,6 +55,19 @@ class RowDigests:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureParity:
+    """One feature's part in a comparison.
+
+    Args:
+        rows: Rows whose values both sides are known: those of equal digests, and those that were logged.
+        mismatches: Of them, those in which it differs.
+    """
+
+    rows: int
+    mismatches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParityReport:
     """What a comparison of online rows with recomputed ones found.
 
@@ -53,7 +78,10 @@ class ParityReport:
         refused: Of recomputed rows whose record is a dead letter: the model gave nothing that could be published.
         extra: Of published rows that were not recomputed.
         repeated: How many published rows came again with the same bits.
-        contradicting: (partition, offset) of rows that were published twice with different bits.
+        contradicting: (partition, offset) of rows that were published twice with different bits, or with values that
+            are not those of their digest.
+        features: By column of either side.
+        first: The first row that differs, one whose online values are known if there is any.
     """
 
     rows: int
@@ -63,6 +91,13 @@ class ParityReport:
     repeated: int
     contradicting: tuple[tuple[int, int], ...]
     refused: tuple[tuple[int, int], ...] = ()
+    features: Mapping[str, FeatureParity] = field(default_factory=dict)
+    first: Mismatch | None = None
+
+    @property
+    def differing(self) -> tuple[tuple[int, int], ...]:
+        """(partition, offset) of every row of which one side says something else."""
+        return tuple(sorted({*self.mismatched, *self.contradicting}))
 
     @property
     def holds(self) -> bool:
@@ -76,6 +111,54 @@ class ParityReport:
             missing=tuple(position for position in self.missing if position not in dead_letters),
             refused=tuple(position for position in self.missing if position in dead_letters),
         )
+
+
+def explained(
+    report: ParityReport,
+    engine: Engine,
+    slices: Slices,
+    published: Mapping[tuple[int, int], Sequence[PublishedRow]],
+) -> ParityReport:
+    """The same report, with what each feature has to do with it and the first row that differs.
+
+    Args:
+        report: Of the comparison.
+        engine: Recomputes the rows.
+        slices: The recorded stream.
+        published: What was published, once or more, of the rows that differ.
+    """
+    counts = Counter(dict.fromkeys((*engine.float_columns, *engine.category_columns), 0))
+    first: tuple[tuple[bool, int, int], RecomputedRow, PublishedRow] | None = None
+    unknown = set(report.mismatched)
+    for row in recomputed_rows(slices, published) if published else ():
+        theirs, differing = _worst(engine, row, published[row.partition, row.offset])
+        if theirs.features is not None:
+            counts.update(differing)
+            unknown.discard((row.partition, row.offset))
+        rank = theirs.features is None, row.partition, row.offset
+        if first is None or rank < first[0]:
+            first = rank, row, theirs
+    return replace(
+        report,
+        features={
+            name: FeatureParity(rows=report.rows - len(unknown), mismatches=count)
+            for name, count in counts.items()
+        },
+        first=None if first is None else explain(engine, slices, *first[1:]),
+    )
+
+
+def _worst(
+    engine: Engine, row: RecomputedRow, published: Sequence[PublishedRow]
+) -> tuple[PublishedRow, list[str]]:
+    """Of what was published of one row, what is furthest from it, and the columns in which it is."""
+    found = []
+    for each in published:
+        differing = [] if each.features is None else differences(engine, row, each.features)
+        found.append((each, [one.column for one in differing]))
+    return max(
+        found, key=lambda pair: (pair[0].features is not None, len(pair[1]), pair[0].digest != row.digest)
+    )
 
 
 def compare(published: RowDigests, recomputed: RowDigests) -> ParityReport:

@@ -20,6 +20,8 @@ from features.expressions import (
     Comparison,
     EventTimeColumn,
     Expression,
+    FillMissing,
+    Hashed,
     IsIn,
     IsMissing,
     Literally,
@@ -203,6 +205,15 @@ def _is_missing(building: _Building, it: IsMissing) -> Operation:
     return prepare.IS_MISSING, building.add(it.operand), 0, 0
 
 
+def _fill_missing(building: _Building, it: FillMissing) -> Operation:
+    add = building.add_float if it.type_in(building.schema) == "number" else building.add
+    return prepare.FILL_MISSING, add(it.operand), add(it.value), 0
+
+
+def _hashed(building: _Building, it: Hashed) -> Operation:
+    return prepare.HASHED, building.add(it.operand), it.buckets, 0
+
+
 def _is_in(building: _Building, it: IsIn) -> Operation:
     equals: list[Expression] = [Comparison("==", it.operand, value) for value in it.values]
     place = building.add(reduce(lambda left, right: Logic("|", (left, right)), equals))
@@ -225,6 +236,8 @@ _COMPILE: dict[type[Expression], Callable[[_Building, Any], Operation]] = {
     IsMissing: _is_missing,
     IsIn: _is_in,
     TimePart: _time_part,
+    FillMissing: _fill_missing,
+    Hashed: _hashed,
 }
 
 

@@ -3,7 +3,7 @@
 ::
 
     recorded = in_log_order(RecordedFiles.at(path))    # or RecordedTable(table)
-    placer = Placer(recorded.schema, key="user", partitions=3)
+    placer = Placer(recorded.schema, key=schema["user"], partitions=3)
     for batch in recorded.batches(recorded.schema.names):
         placer.place(batch)                            # partitions, offsets
 
@@ -20,13 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from features.archive import is_raw
+from features.codecs.arrow import column_of
+from features.codecs.judge import LONGEST_RECORD
 from features.columns import Int64s
 from features.errors import Misdeclared
 from features.kernels.lanes import ascend, number_events
 from features.kernels.murmur import place_keys
+from features.schema import Field
 
 Int32s = NDArray[np.int32]
 
@@ -60,6 +64,10 @@ class Recorded(Protocol):
         """Whether a column may hold nulls; found without reading it."""
         ...
 
+    def has_extremes(self, name: str) -> bool:
+        """Whether a column may hold an infinite number or a text of more than `LONGEST_RECORD` bytes; found the same way."""
+        ...
+
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """These columns, up to `BATCH_ROWS` events at a time, in their order."""
         ...
@@ -88,7 +96,19 @@ class RecordedTable:
 
     def has_nulls(self, name: str) -> bool:
         """Whether the column does."""
-        return bool(self.table[name].null_count)
+        column = self.table[name]
+        if pa.types.is_dictionary(column.type) and any(
+            chunk.dictionary.null_count for chunk in column.chunks
+        ):
+            return True
+        return bool(column.null_count)
+
+    def has_extremes(self, name: str) -> bool:
+        """Whether the column does, or its texts have so many bytes together."""
+        column = self.table[name]
+        if pa.types.is_floating(column.type):
+            return bool(pc.any(pc.is_inf(column)).as_py())
+        return bool(pa.types.is_string_view(column.type) or column.nbytes > LONGEST_RECORD)
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Slices of the table."""
@@ -145,6 +165,10 @@ class RecordedFiles:
         """Unless the footers say that there are none."""
         return any(_may_have_nulls(fragment, name) for fragment in self.dataset.get_fragments())
 
+    def has_extremes(self, name: str) -> bool:
+        """Unless the footers say that there are none."""
+        return any(_may_have_extremes(fragment, name) for fragment in self.dataset.get_fragments())
+
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Batches of one file after another."""
         options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
@@ -189,9 +213,9 @@ class Placer:
         partitions: How many the topic has.
     """
 
-    def __init__(self, schema: pa.Schema, key: str, partitions: int) -> None:
+    def __init__(self, schema: pa.Schema, key: Field, partitions: int) -> None:
         names = set(schema.names)
-        self._key = "key" if is_raw(schema) or names == UNPLACED else key
+        self._key, self._has_keys = key, is_raw(schema) or names == UNPLACED
         self._has_partition, self._has_offset = "partition" in names, "offset" in names
         self._count = partitions
         self._ends = np.zeros(partitions, np.int64)
@@ -209,10 +233,12 @@ class Placer:
     def _places(self, batch: pa.RecordBatch) -> Int32s:
         """By the key; 0 where there is none, or where it is no key: decoding will say so."""
         places = np.zeros(len(batch), np.int32)
-        if self._count == 1 or self._key not in batch.schema.names:
+        if self._count == 1:
             return places
         try:
-            keys = batch[self._key]
+            keys = batch["key"] if self._has_keys else column_of(batch, self._key)
+            if keys is None:
+                return places
             if not pa.types.is_binary(keys.type):
                 keys = (keys if pa.types.is_large_binary(keys.type) else keys.cast(pa.string())).cast(
                     pa.binary()
@@ -265,11 +291,33 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _may_have_nulls(fragment: ds.ParquetFileFragment, name: str) -> bool:
-    metadata, place = fragment.metadata, fragment.physical_schema.get_field_index(name)
-    if place < 0 or metadata.num_columns != len(fragment.physical_schema):  # a nested column takes several
-        return True
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(place).statistics
+    for chunk in _chunks(fragment, name):
+        statistics = None if chunk is None else chunk.statistics
         if statistics is None or not statistics.has_null_count or statistics.null_count:
             return True
     return False
+
+
+def _may_have_extremes(fragment: ds.ParquetFileFragment, name: str) -> bool:
+    for chunk in _chunks(fragment, name):
+        if chunk is None:
+            return True
+        if chunk.physical_type in {"FLOAT", "DOUBLE"}:
+            statistics = chunk.statistics
+            if statistics is None or not statistics.has_min_max:
+                return True
+            if not np.isfinite([statistics.min, statistics.max]).all():
+                return True
+        elif chunk.total_uncompressed_size > LONGEST_RECORD:  # of every encoding, no text is longer
+            return True
+    return False
+
+
+def _chunks(fragment: ds.ParquetFileFragment, name: str) -> Iterator[pq.ColumnChunkMetaData | None]:
+    """What the footer says of a column in each group of rows; ``None`` where that is not known."""
+    metadata, place = fragment.metadata, fragment.physical_schema.get_field_index(name)
+    if place < 0 or metadata.num_columns != len(fragment.physical_schema):  # a nested column takes several
+        yield None
+        return
+    for group in range(metadata.num_row_groups):
+        yield metadata.row_group(group).column(place)

@@ -6,7 +6,7 @@
     for piece in replay.fold(decoder.batches()):       # decoded from what features.recorded reads
         piece.floats, piece.digests                    # rows of the scored events
 
-What can be proven not to matter is not read: a typed column that nothing needs and that has no nulls.
+What can be proven not to matter is not read: a typed column that nothing needs and that makes no row malformed.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.archive import is_raw, records_of
-from features.codecs.arrow import ArrowCodec
+from features.codecs.arrow import ArrowCodec, path_in
 from features.columns import Columns, Int64s
 from features.decode import DecodedRecords, RecordDecoder, columns_of
 from features.engine import NO_TIME, Engine
@@ -29,7 +29,8 @@ from features.kernels.lanes import choose_shards, follow_watermarks, place_rows,
 from features.kernels.texts import copy_texts
 from features.recorded import UNPLACED, Int32s, Placer, Recorded, with_partitions
 from features.records import RawRecords
-from features.schema import Schema
+from features.rows import Rows
+from features.schema import Field, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,15 @@ class ReplayedSlice:
     def __len__(self) -> int:
         return len(self.events)
 
+    def row(self, number: int) -> Rows:
+        """One row, copied, of the first of some events."""
+        chosen = slice(number, number + 1)
+        return Rows(
+            block=np.ascontiguousarray(self.floats[:, chosen].T),
+            ids=np.ascontiguousarray(self.categories[:, chosen].T),
+            events=np.zeros(1, np.int64),
+        )
+
     def arrays(self, label_key: str | None = None) -> list[pa.Array]:
         """The rows' columns, as `row_schema` names them."""
         columns, chosen = self.batch.columns, None if len(self) == len(self.batch.columns) else self.events
@@ -136,7 +146,7 @@ class Decoder:
     def __init__(self, schema: Schema, recorded: Recorded, needed: Collection[str], partitions: int) -> None:
         self._recorded, names = recorded, set(recorded.schema.names)
         self._is_raw = is_raw(recorded.schema) or names == UNPLACED
-        self._placer = Placer(recorded.schema, schema.key, partitions)
+        self._placer = Placer(recorded.schema, schema[schema.key], partitions)
         if self._is_raw:
             self.schema, self._names = (
                 schema,
@@ -148,12 +158,12 @@ class Decoder:
             with declared_as(part):
                 ArrowCodec(schema).check(part_schema)
         read = {schema.key, schema.time.field, *needed}
-        read |= {
-            field.name for field in schema.fields if not field.optional and recorded.has_nulls(field.name)
-        }
+        read |= {field.name for field in schema.fields if not _is_harmless(field, recorded)}
         self.schema = schema.only(read)
         self._arrow = ArrowCodec(self.schema)
-        self._names = [name for name in recorded.schema.names if name in read | {"partition", "offset"}]
+        paths = [path_in(recorded.schema, field) for field in self.schema.fields]
+        columns = {"partition", "offset", *(path[0] for path in paths if path is not None)}
+        self._names = [name for name in recorded.schema.names if name in columns]
 
     def batches(self) -> Iterator[DecodedBatch]:
         """Every event."""
@@ -166,6 +176,20 @@ class Decoder:
             return self._records.decode(records_of(batch, offsets))
         columns, malformed = columns_of(self.schema, self._arrow.decode(batch))
         return DecodedRecords.of(columns, malformed)
+
+
+def _is_harmless(field: Field, recorded: Recorded) -> bool:
+    """Whether it is known that no value of a field makes a typed row malformed."""
+    if (path := path_in(recorded.schema, field)) is None:
+        return True
+    name = str(path[0])
+    type_ = recorded.schema.field(name).type
+    is_number = pa.types.is_float32(type_) or pa.types.is_float64(type_)
+    if len(path) > 1 or (not field.optional and (is_number or recorded.has_nulls(name))):  # NaN is missing
+        return False
+    if field.type is str or is_number:
+        return not recorded.has_extremes(name)
+    return bool(pa.types.is_boolean(type_) or (pa.types.is_integer(type_) and not pa.types.is_uint64(type_)))
 
 
 class Replay:

@@ -25,6 +25,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.events)
 
+    def alone(self, row: int) -> "Rows":
+        """One row, copied, of the first of some events."""
+        return Rows(
+            block=self.block[row : row + 1].copy(),
+            ids=self.ids[row : row + 1].copy(),
+            events=np.zeros(1, np.int64),
+        )
+
     def digests(self) -> NDArray[np.uint64]:
         """``(r,) uint64`` XXH64 of each row's bits: the block's, then the ids'."""
         digests = np.empty(len(self), np.uint64)

@@ -1,17 +1,21 @@
 """What an event looks like: its fields, its partition key and its event time."""
 
 import difflib
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
 from features.errors import Misdeclared, declared_as
+from features.paths import FieldPath, parse_path, path_text
 
 FieldType = type[str] | type[int] | type[float] | type[bool]
 Unit = Literal["s", "ms", "us", "ns", "iso8601"]
 
 _TYPES: tuple[FieldType, ...] = (str, int, float, bool)
+_CONSTANTS = {"True", "False", "inf", "nan"}
+"""Texts of constants in expressions, which a field's name can't be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,29 +26,41 @@ class Field:
         name: The column's name, and the JSON field's unless ``path`` says otherwise.
         type: ``str``, ``int`` (64 bits), ``float`` (64 bits) or ``bool``.
         optional: Whether the field may be absent or null; it is then missing.
-        path: Where the value stands in the JSON object; dots go into nested objects.
+        path: Where the value stands in the event, if not under its name: ``card.id`` in an object, ``items[0]``
+            in an array, ``["card.id"]`` under a name with dots; see `features.paths`.
+        quoted: Whether the number may stand in quotes, as a text: decimals of Debezium, 64-bit integers of
+            protobuf's JSON.
     """
 
     name: str
     type: FieldType
     optional: bool = False
     path: str = ""
+    quoted: bool = False
+    json_path: FieldPath = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise Misdeclared(f"Field name {self.name!r} is not an identifier; name it and give its path=")
-        if not all(self.json_path):
+        if self.name in _CONSTANTS:
             raise Misdeclared(
-                f"Field {self.name!r} has path={self.path!r}, with an empty name in it; write one dot between two names"
+                f"Field name {self.name!r} is a constant in expressions; name it and give its path="
             )
         if self.type not in _TYPES:
             names = ", ".join(t.__name__ for t in _TYPES)
             raise Misdeclared(f"Field {self.name!r} has type {self.type!r}; use one of {names}")
+        if self.quoted and self.type not in {int, float}:
+            raise Misdeclared(
+                f"Field {self.name!r} is quoted and a {self.type.__name__}; quoted=True is for int and float"
+            )
+        with declared_as(f"Field {self.name!r}"):
+            path = parse_path(self.path) if self.path else (self.name,)
+        object.__setattr__(self, "json_path", path)
 
-    @property
-    def json_path(self) -> tuple[str, ...]:
-        """Names from the outermost object to the value."""
-        return tuple(self.path.split(".")) if self.path else (self.name,)
+    def describe(self) -> list[Any]:
+        """What gives the field its meaning."""
+        described = [self.type.__name__, self.optional, path_text(self.json_path)]
+        return [*described, "quoted"] if self.quoted else described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +86,8 @@ class EventTime:
                 f"EventTime unit {self.unit!r} is unknown; use 's', 'ms', 'us', 'ns' or 'iso8601'"
             )
         for name in ("max_late", "max_ahead"):
+            if not isinstance(getattr(self, name), timedelta):
+                raise Misdeclared(f"EventTime {name} is {getattr(self, name)!r}; write timedelta(...)")
             if getattr(self, name) < timedelta(0):
                 raise Misdeclared(f"EventTime {name} is negative; use timedelta(0) for none")
 
@@ -93,6 +111,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
+        if strange := [declared for declared in self.fields if not isinstance(declared, Field)]:
+            raise Misdeclared(f"Schema fields holds {strange[0]!r}; write Field(name=..., type=...)")
         by_name = {declared.name: declared for declared in self.fields}
         object.__setattr__(self, "_by_name", by_name)
         object.__setattr__(self, "_places", {name: place for place, name in enumerate(by_name)})
@@ -113,14 +133,22 @@ class Schema:
 
     def _check_paths(self) -> None:
         paths = [declared.json_path for declared in self.fields]
-        for path in paths:
-            for other in paths:
-                if path != other and path == other[: len(path)]:
-                    raise Misdeclared(
-                        f"Schema paths {'.'.join(path)!r} and {'.'.join(other)!r} can't both be values: one holds the other"
-                    )
-        if len(set(paths)) != len(paths):
-            raise Misdeclared("Schema has two fields with one path; declare it once")
+        for path, other in itertools.permutations(paths, 2):
+            shared = len(
+                list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(path, other, strict=False)))
+            )
+            if shared == len(path) == len(other):
+                raise Misdeclared(
+                    f"Schema has two fields with one path, {path_text(path)!r}; declare it once"
+                )
+            if shared == len(path):
+                raise Misdeclared(
+                    f"Schema paths {path_text(path)!r} and {path_text(other)!r} can't both be values: one holds the other"
+                )
+            if shared < len(other) and type(path[shared]) is not type(other[shared]):
+                raise Misdeclared(
+                    f"Schema paths {path_text(path)!r} and {path_text(other)!r} can't both be: {path_text(path[:shared])!r} is an array or an object"
+                )
 
     def _check_type(self, what: str, name: str, allowed: tuple[FieldType, ...]) -> None:
         with declared_as(f"Schema {what}"):
@@ -150,10 +178,7 @@ class Schema:
 
     def describe(self, names: Sequence[str]) -> dict[str, Any]:
         """What of this schema gives the named fields their meaning; for fingerprints."""
-        return {
-            name: [self[name].type.__name__, self[name].optional, ".".join(self[name].json_path)]
-            for name in sorted(set(names))
-        }
+        return {name: self[name].describe() for name in sorted(set(names))}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -30,6 +30,9 @@ class Window:
     tile: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
+        for name in ("length", "tile"):
+            if not isinstance(getattr(self, name), timedelta):
+                raise Misdeclared(f"Window {name} is {getattr(self, name)!r}; write timedelta(...)")
         if not timedelta(seconds=1) <= self.length <= _LONGEST:
             raise Misdeclared(f"Window length {short_name(self.length)} is not between 1 second and 90 days")
         if self.tile == timedelta(0):
@@ -66,7 +69,13 @@ class Window:
 
 def as_window(window: "Window | timedelta") -> Window:
     """A window as it is, a length with its default tile."""
-    return window if isinstance(window, Window) else Window(window)
+    if isinstance(window, Window):
+        return window
+    if not isinstance(window, timedelta):
+        raise Misdeclared(
+            f"window={window!r} is no length of time; write timedelta(...), or Window(length, tile)"
+        )
+    return Window(window)
 
 
 def short_name(length: timedelta) -> str:

@@ -1,5 +1,6 @@
 """Where pipelines come from: the catalog beside this file, ``module:attribute``, or a path to a file."""
 
+import ast
 import importlib
 import importlib.util
 import pkgutil
@@ -16,7 +17,7 @@ from pipelines.pipeline import Pipeline
 ROOTS = ("features", "models", "pipelines", "workers")
 """Headrace's own packages."""
 
-_NOT_PIPELINES = {"catalog", "pipeline", "replay", "training"}
+_NOT_PIPELINES = {"catalog", "example", "pipeline", "replay", "training"}
 
 _references: dict[str, str] = {}
 """By name of a pipeline, what it was loaded by."""
@@ -58,6 +59,7 @@ def load(reference: str) -> Pipeline:
             f"There is no pipeline {reference!r}; {did_you_mean(reference, names())} "
             "Or give module:attribute, or the path of a file that declares one"
         )
+    _check_names(module)
     pipeline = getattr(module, attribute or "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         what = "is no Pipeline" if pipeline is not None else "is not there"
@@ -99,6 +101,20 @@ def _from_module(name: str) -> ModuleType:
         raise
     except Exception as error:  # whatever the file of a user does
         raise _unusable(name, Path(here), error) from error
+
+
+def _check_names(module: ModuleType) -> None:
+    """Raise `Misdeclared` where a dict names one thing twice: Python would keep the last and say nothing."""
+    file = getattr(module, "__file__", None)
+    if file is None or not file.endswith(".py"):
+        return
+    dicts = [node for node in ast.walk(ast.parse(Path(file).read_bytes())) if isinstance(node, ast.Dict)]
+    for each in dicts:
+        names = [key.value for key in each.keys if isinstance(key, ast.Constant)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise Misdeclared(
+                f"{file}, line {each.lineno}: this dict has {twice[0]!r} twice, and the first would be lost; rename one"
+            )
 
 
 def _unusable(what: str, folder: Path, error: Exception) -> Misdeclared:

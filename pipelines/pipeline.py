@@ -74,8 +74,8 @@ class Pipeline:
         dead_letter_rule: When the worker stops because too much can't be used.
         predictions: Topic of the predictions; by default ``name.predictions``.
         dead_letters: Topic of the dead letters; by default ``name.dead-letters``.
-        example: Makes example events as a table of ``key`` (binary), ``value`` (binary) and ``time``
-            (ms), for ``headrace publish`` and ``headrace train`` without ``--from``.
+        example: Gives example events as a table of `pipelines.example.RECORDS`, for ``headrace publish`` and
+            ``headrace train`` without ``--from``: a function, or `pipelines.example.MadeUp`.
     """
 
     name: str
@@ -93,6 +93,12 @@ class Pipeline:
     engine: Engine = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, FeatureSet) or not all(
+            isinstance(declared, FeatureSet) for declared in self.features
+        ):
+            raise Misdeclared(
+                f"Pipeline {self.name!r} has features={self.features!r}; write a list of FeatureSets"
+            )
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "predictions", self.predictions or f"{self.name}.predictions")
         object.__setattr__(self, "dead_letters", self.dead_letters or f"{self.name}.dead-letters")

@@ -2,22 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import features.replay
 from features.ahead import ahead
-from features.engine import Engine
+from features.columns import Int64s
+from features.engine import NO_TIME, Engine
 from features.recorded import Recorded, RecordedTable, in_log_order
 from features.replay import DecodedBatch, Decoder, Replay, ReplayedSlice
 from features.shards import folder
-from models.labels import LabelJoin, label_events, label_keys
+from models.labels import LabelJoin, Labels, label_events, label_keys
 from pipelines.pipeline import Pipeline
 
 Progress = Callable[[int], object]
@@ -56,7 +57,8 @@ def replay(
         processes: The keys are split over so many; the bits do not depend on it.
 
     Returns:
-        The columns of `row_schema`, in order of partition and offset.
+        The columns of `row_schema`, in order of partition and offset. Where a row without a label is negative, that is
+        said only of rows whose horizon has closed by the newest event time; others have no label.
     """
     rows = replayed(pipeline, RecordedTable(table), progress, malformed, processes=processes)
     return _in_order(pa.Table.from_batches(rows, schema=row_schema(pipeline)))
@@ -75,7 +77,7 @@ def replayed(
     Rows come in the order of the events; events whose offsets do not ascend are put in order of partition and offset first.
     """
     recorded, labels, schema = in_log_order(recorded), pipeline.labels, pipeline.source.schema
-    join = None if labels is None else _labels(pipeline, recorded)
+    join = None if labels is None else _labels(labels, pipeline, recorded)
     needed = pipeline.engine.fields | (set() if labels is None else labels.fields())
     decoder = Decoder(schema, recorded, needed, pipeline.source.partitions)
     engine = pipeline.engine
@@ -86,8 +88,8 @@ def replayed(
         for piece in Replay(engine, where).fold(ahead(decoder.batches())):
             arrays = _arrays(pipeline, piece)
             if join is not None:
-                _add_rows(pipeline, join, piece, 0)
-                arrays.append(_label_array(join))
+                join.add_rows(piece)
+                arrays.append(join.labels())
             _tell(piece.batch, progress, malformed)
             yield pa.record_batch(arrays, schema=rows)
 
@@ -102,19 +104,18 @@ def rows_of(
 ) -> pa.Table:
     """The same, in memory, of batches that can be read once."""
     labels = pipeline.labels
-    join = None if labels is None else LabelJoin(labels)
-    schema, tables, count = row_schema(pipeline), [], 0
+    join = None if labels is None else _Labelling(labels)
+    schema, tables = row_schema(pipeline), []
     unlabelled = schema if labels is None else schema.remove(len(schema) - 1)
     with folder(pipeline.engine, processes) as where:
         for piece in Replay(pipeline.engine, where).fold(batches):
             tables.append(pa.record_batch(_arrays(pipeline, piece), schema=unlabelled))
-            if labels is not None and join is not None:
-                join.add_labels(*label_events(piece.batch.columns, labels))
-                _add_rows(pipeline, join, piece, count)
-            count += len(piece)
+            if join is not None:
+                join.add_labels(piece.batch)
+                join.add_rows(piece)
             _tell(piece.batch, progress, malformed)
     rows = pa.Table.from_batches(tables, schema=unlabelled)
-    return _in_order(rows if join is None else rows.append_column(_LABEL, _label_array(join)))
+    return _in_order(rows if join is None else rows.append_column(_LABEL, join.labels()))
 
 
 def write_rows(rows: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
@@ -149,31 +150,48 @@ def _in_order(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(np.argsort(partitions, kind="stable")))
 
 
-def _labels(pipeline: Pipeline, recorded: Recorded) -> LabelJoin:
+class _Labelling:
+    """Labels joined to rows, all of them known before the first row is labelled."""
+
+    def __init__(self, labels: Labels) -> None:
+        self._declared, self._join = labels, LabelJoin(labels)
+        self._newest = NO_TIME
+        self._times: list[Int64s] = []
+
+    def add_labels(self, batch: DecodedBatch) -> None:
+        """Labels among a batch's events."""
+        self._join.add_labels(*label_events(batch.columns, self._declared))
+        self._newest = int(batch.columns.times.max(initial=self._newest))
+
+    def add_rows(self, piece: ReplayedSlice) -> None:
+        """Rows that `labels` is asked for next."""
+        times = piece.batch.columns.times[piece.events]
+        keys = label_keys(piece.batch.columns, self._declared)[piece.events]
+        self._join.add_rows(keys, times, np.arange(len(times)))
+        self._times.append(times)
+
+    def labels(self) -> pa.Array:
+        """Of the rows added since the last call, in their order."""
+        labels = self._join.close().labels
+        is_missing = np.isnan(labels)
+        if self._declared.without == "negative":
+            horizon = self._declared.horizon // timedelta(milliseconds=1)
+            is_missing |= np.concatenate([np.empty(0, np.int64), *self._times]) + horizon >= self._newest
+        self._times.clear()
+        return pa.array(labels, mask=is_missing)
+
+
+def _labels(labels: Labels, pipeline: Pipeline, recorded: Recorded) -> _Labelling:
     """Every label among the events, from a first reading of what they are made of."""
-    labels = pipeline.labels
-    assert labels is not None
-    join = LabelJoin(labels)
+    join = _Labelling(labels)
     decoder = Decoder(pipeline.source.schema, recorded, labels.fields(), pipeline.source.partitions)
     for batch in ahead(decoder.batches()):
-        join.add_labels(*label_events(batch.columns, labels))
+        join.add_labels(batch)
     return join
 
 
 def _arrays(pipeline: Pipeline, piece: ReplayedSlice) -> list[pa.Array]:
     return piece.arrays(None if pipeline.labels is None else pipeline.labels.key)
-
-
-def _add_rows(pipeline: Pipeline, join: LabelJoin, piece: ReplayedSlice, first: int) -> None:
-    assert pipeline.labels is not None
-    columns, events = piece.batch.columns, piece.events
-    keys = label_keys(columns, pipeline.labels)[events]
-    join.add_rows(keys, columns.times[events], first + np.arange(len(events)))
-
-
-def _label_array(join: LabelJoin) -> pa.Array:
-    values = pa.array(join.close().labels)
-    return pc.if_else(pc.is_nan(values), None, values)
 
 
 def _tell(batch: DecodedBatch, progress: Progress | None, malformed: Counter[str] | None) -> None:

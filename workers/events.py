@@ -1,7 +1,6 @@
 """Recorded events from files: to publish them, or to replay them."""
 
 import codecs
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,12 @@ from features.archive import is_raw
 from features.codecs.arrow import ArrowCodec
 from features.decode import RecordDecoder, columns_of
 from features.errors import Misdeclared
+from features.paths import look_up, put
 from features.recorded import Recorded, RecordedFiles, RecordedTable, read_table
 from features.records import NO_TIMESTAMP, Records
 from features.replay import field_array
+from pipelines.example import RECORDS
 from pipelines.pipeline import Pipeline
-from workers.publisher import RECORDS
 
 
 def _is_json_lines(source: Path) -> bool:
@@ -38,7 +38,7 @@ def recorded(pipeline: Pipeline, source: Path) -> Recorded:
 
 
 def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
-    """The same events with the columns of `workers.publisher.RECORDS`, in their order."""
+    """The same events with the columns of `pipelines.example.RECORDS`, in their order."""
     if _is_json_lines(source):
         return _json_lines(pipeline, source)
     table = read_table(RecordedFiles.at(source))
@@ -66,12 +66,10 @@ def _json_lines(pipeline: Pipeline, source: Path) -> pa.Table:
     keys, path = [], pipeline.source.schema[pipeline.source.schema.key].json_path
     for number, value in enumerate(values, 1):
         try:
-            node = msgspec.json.decode(value)
-            for name in path:
-                node = node.get(name) if isinstance(node, dict) else None
+            key = look_up(msgspec.json.decode(value), path)
         except msgspec.DecodeError as error:
             raise Misdeclared(f"{source}, event {number} is no JSON: {error}") from error
-        keys.append(None if node is None else str(node).encode())
+        keys.append(None if key is None else str(key).encode())
     times = _times_of(pipeline, keys, values)
     return pa.table(
         {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary()), "time": times}
@@ -101,13 +99,7 @@ def _typed(pipeline: Pipeline, table: pa.Table) -> pa.Table:
     for field in schema.fields:
         for row_, value in zip(rows, field_array(columns, field.name).to_pylist(), strict=True):
             if value is not None:
-                _put(row_, field.json_path, value)
+                put(row_, field.json_path, value)
     keys = pc.cast(pc.cast(field_array(columns, schema.key), pa.string()), pa.binary())
     values = pa.array([msgspec.json.encode(row_) for row_ in rows], pa.binary())
     return pa.table({"key": keys, "value": values, "time": columns.times})
-
-
-def _put(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    for name in path[:-1]:
-        row = row.setdefault(name, {})
-    row[path[-1]] = value

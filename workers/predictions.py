@@ -1,7 +1,7 @@
 """Predictions: the record that is published for one scored event, and how a slice of them is written."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,8 +11,23 @@ from numpy.typing import NDArray
 from features.byte_column import ByteColumn
 from features.codecs.template import JsonTemplate, Slot
 from features.columns import Columns
+from features.engine import Engine
 from features.errors import Malformed
-from features.kernels.emit import DIGEST, INTEGER, NUMBER, OFFSET, TEXT, TIME
+from features.kernels.emit import (
+    CATEGORY,
+    DIGEST,
+    FEATURE,
+    HASHES,
+    INTEGER,
+    INTEGER_SAMPLE,
+    NUMBER,
+    OFFSET,
+    SAMPLE_END,
+    TEXT,
+    TEXT_SAMPLE,
+    TIME,
+)
+from features.logged import Features
 from features.rows import Rows
 from features.schema import Schema
 from models.bisection import Answers
@@ -28,7 +43,7 @@ class RecordPosition(msgspec.Struct, frozen=True):
     offset: int
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is published for one event.
 
     Args:
@@ -43,6 +58,7 @@ class Prediction(msgspec.Struct, frozen=True):
         label_key: What a label will name this case by.
         source: Where the event stands.
         degraded: Why the prediction is less than it should be, or null.
+        features: What the model was given, of keys whose features are logged.
     """
 
     id: str
@@ -56,6 +72,29 @@ class Prediction(msgspec.Struct, frozen=True):
     label_key: str | None
     source: RecordPosition
     degraded: str | None
+    features: Features | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFeatures:
+    """Which features are written into predictions, and of which share of the keys.
+
+    Args:
+        floats: The float columns and
+        categories: the category columns, as rows have them.
+        share: Over 0, up to 1; a key's predictions all have them, or none.
+    """
+
+    floats: Sequence[str]
+    categories: Sequence[str]
+    share: float
+
+    @classmethod
+    def of(cls, engine: Engine, share: float) -> "LoggedFeatures | None":
+        """All columns of an engine; ``None`` of no share."""
+        if not share:
+            return None
+        return cls(floats=engine.float_columns, categories=engine.category_columns, share=share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +109,7 @@ class PredictionForm:
         key: The schema's partition key.
         label_key: The field that labels name a case by, or ``None``.
         outputs: Width of each output: 0 for a number, else the length of the list.
+        logged: The features that are written as well, if any.
     """
 
     pipeline: str
@@ -79,6 +119,7 @@ class PredictionForm:
     key: str
     label_key: str | None
     outputs: Mapping[str, int]
+    logged: LoggedFeatures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +160,10 @@ class PredictionEncoder:
         failed: dict[int, Malformed] = {}
         written: dict[int, bytes] = {}
         odd = np.flatnonzero(values.lengths == 0).tolist()
-        digests = rows.digests().tolist() if odd else []
         for row in odd:
             event = columns.take(rows.events[row : row + 1])
             record = RecordPosition(self.form.topic, partition, int(offsets[event.positions[0]]))
-            prediction = self._prediction(record, event, numbers[row], digests[row])
+            prediction = self._prediction(record, event, rows.alone(row), numbers[row])
             if problem := _unpublishable(prediction.outputs):
                 failed[row] = problem
             else:
@@ -153,13 +193,13 @@ class PredictionEncoder:
             *_output_parts(form.outputs),
             b'},"features_digest":', Slot(DIGEST), b',"label_key":', _label_key(form.label_key, schema),
             b',"source":{"topic":"%b","partition":%d,"offset":' % (topic, partition), Slot(OFFSET),
-            b'},"degraded":null}',
+            b'},"degraded":null', *_logged_parts(form, schema, b',"features":'), b"}",
         ]  # fmt: skip
         template = self._templates[partition] = JsonTemplate([Slot(TIME)], parts)
         return template
 
     def _prediction(
-        self, record: RecordPosition, event: Columns, numbers: NDArray[np.float32], digest: int
+        self, record: RecordPosition, event: Columns, row: Rows, numbers: NDArray[np.float32]
     ) -> Prediction:
         """One row by hand; ``event`` is its event alone."""
         form, left = self.form, iter(numbers)
@@ -176,11 +216,18 @@ class PredictionEncoder:
                 name: [_shortest(next(left)) for _ in range(width)] if width else _shortest(next(left))
                 for name, width in form.outputs.items()
             },
-            features_digest=f"{digest:016x}",
+            features_digest=f"{row.digests()[0]:016x}",
             label_key=None if form.label_key is None else event.texts(form.label_key)[0],
             source=record,
             degraded=None,
+            features=self._features(event, row),
         )
+
+    def _features(self, event: Columns, row: Rows) -> Features | None:
+        """What is logged of one row."""
+        template = JsonTemplate(_logged_parts(self.form, event.schema))
+        (text,) = template.write(event, row, np.zeros(1, np.int64), np.empty((1, 0), np.float32))[0]
+        return msgspec.json.decode(text, type=Features) if text else None
 
 
 def _label_key(name: str | None, schema: Schema) -> bytes | Slot:
@@ -188,6 +235,22 @@ def _label_key(name: str | None, schema: Schema) -> bytes | Slot:
     if name is None or schema[name].type is not str:
         return b"null"
     return Slot(TEXT, schema.place(name))
+
+
+def _logged_parts(form: PredictionForm, schema: Schema, before: bytes = b"") -> list[bytes | Slot]:
+    """The features as an object, for the keys that are sampled."""
+    if form.logged is None:
+        return []
+    slots = [Slot(FEATURE, place) for place in range(len(form.logged.floats))]
+    slots += [Slot(CATEGORY, place) for place in range(len(form.logged.categories))]
+    parts: list[bytes | Slot] = [before + b"{"]
+    for place, name in enumerate((*form.logged.floats, *form.logged.categories)):
+        parts += [b'%b"%b":' % (b"," if place else b"", _inner(name)), slots[place]]
+    parts.append(b"}")
+    if form.logged.share >= 1:
+        return parts
+    sample = TEXT_SAMPLE if schema[form.key].type is str else INTEGER_SAMPLE
+    return [Slot(sample, schema.place(form.key), int(form.logged.share * HASHES)), *parts, Slot(SAMPLE_END)]
 
 
 def _output_parts(outputs: Mapping[str, int]) -> list[bytes | Slot]:

@@ -1,13 +1,14 @@
 """Publishing recorded events to a topic: flat out, at a rate, or as fast as they happened times a factor."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message
+from numpy.typing import NDArray
 
 from features.errors import Misdeclared, Unavailable
 from workers.clients import make_producer
@@ -18,15 +19,17 @@ _LINGER_MS = "5"
 _TICK = 0.002
 """Seconds between looks at the clock while nothing is due."""
 
-RECORDS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("time", pa.int64())])
-"""What is published: Kafka key, value, and event time in ms for pacing; in order."""
-
 
 class Pace(Protocol):
-    """When the next events are due."""
+    """When events are due."""
 
-    def due(self, times: np.ndarray, seconds: float) -> int:
-        """How many of the events, whose times in ms are ``times``, are due ``seconds`` after the start."""
+    def due_at(self, first: int, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Seconds after the start at which each is due, never falling.
+
+        Args:
+            first: How many events were before them.
+            times: ``(n,)`` ms after the first event of all, never falling.
+        """
         ...
 
 
@@ -34,9 +37,9 @@ class Pace(Protocol):
 class FlatOut:
     """All at once."""
 
-    def due(self, times: np.ndarray, seconds: float) -> int:  # noqa: ARG002
-        """All of them."""
-        return len(times)
+    def due_at(self, first: int, times: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ARG002
+        """At the start."""
+        return np.zeros(len(times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,9 @@ class Rate:
         if self.per_second <= 0:
             raise Misdeclared(f"--rate is {self.per_second}; it has to be positive")
 
-    def due(self, times: np.ndarray, seconds: float) -> int:
+    def due_at(self, first: int, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Evenly spread."""
-        return min(len(times), int(seconds * self.per_second) + 1)
+        return np.arange(first, first + len(times)) / self.per_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,9 @@ class Speedup:
         if self.factor <= 0:
             raise Misdeclared(f"--speedup is {self.factor}; it has to be positive")
 
-    def due(self, times: np.ndarray, seconds: float) -> int:
-        """Those whose event time has come."""
-        return int(
-            np.searchsorted(
-                np.maximum.accumulate(times), times[0] + seconds * 1000 * self.factor, side="right"
-            )
-        )
+    def due_at(self, first: int, times: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ARG002
+        """When its event time has come."""
+        return times / 1000 / self.factor
 
 
 class Publisher:
@@ -87,30 +86,44 @@ class Publisher:
         delivery = {"on_delivery": self._delivered, "delivery.report.only.error": True}
         self._producer = make_producer({"linger.ms": _LINGER_MS, **clients}, delivery)
 
-    def publish(self, records: pa.Table, pace: Pace, progress: Callable[[int], object] | None = None) -> None:
-        """Write the records in order; returns when all are durable.
+    def publish(
+        self, tables: Iterable[pa.Table], pace: Pace, progress: Callable[[int], object] = lambda _: None
+    ) -> int:
+        """Write the records of all tables in order; returns how many, when all are durable.
 
         Args:
-            records: With the columns of `RECORDS`.
+            tables: With the columns of `pipelines.example.RECORDS`; a table is asked for when those before are written.
             pace: How fast.
             progress: Told how many are written next, right before.
 
         Raises:
             Unavailable: If a record was not taken.
         """
-        times = records["time"].to_numpy() if len(records) else np.empty(0, np.int64)
-        started, sent = time.monotonic(), 0
-        while sent < len(records):
-            due = min(pace.due(times, time.monotonic() - started), sent + _CHUNK)
+        started, written, first, newest = time.monotonic(), 0, None, 0
+        for table in filter(len, tables):
+            times = table["time"].to_numpy()
+            if first is None:
+                first = newest = int(times[0])
+            times = np.maximum(np.maximum.accumulate(times), newest)
+            self._write_as_due(table, started + pace.due_at(written, times - first), progress)
+            written, newest = written + len(table), int(times[-1])
+        self._flush()
+        return written
+
+    def _write_as_due(
+        self, table: pa.Table, due_at: NDArray[np.float64], progress: Callable[[int], object]
+    ) -> None:
+        """Wait for each record until its moment on the monotonic clock."""
+        sent = 0
+        while sent < len(table):
+            due = min(int(np.searchsorted(due_at, time.monotonic(), side="right")), sent + _CHUNK)
             if due <= sent:
                 time.sleep(_TICK)
             else:
-                if progress is not None:
-                    progress(due - sent)
-                self._write(records.slice(sent, due - sent))
+                progress(due - sent)
+                self._write(table.slice(sent, due - sent))
                 sent = due
             self._producer.poll(0)
-        self._flush()
 
     def _write(self, records: pa.Table) -> None:
         keys, values = records["key"].to_pylist(), records["value"].to_pylist()

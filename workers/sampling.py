@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from features.archive import is_raw
 from features.engine import RESERVED_COLUMNS
 from features.errors import Misdeclared
+from features.paths import MOST_STEPS, FieldPath, can_read, look_up, path_text
 
 MOST_ROWS = 5000
 _TIME_NAMES = ("event_time", "timestamp", "ts", "time", "occurred_at", "created_at", "datetime", "date")
@@ -30,7 +31,7 @@ class SampledField:
     """A field as the sample shows it."""
 
     name: str
-    path: tuple[str, ...]
+    path: FieldPath
     type: type
     optional: bool
     distinct: int
@@ -40,7 +41,7 @@ class SampledField:
         """The line that declares it."""
         parts = [f'name="{self.name}"', f"type={self.type.__name__}"]  # the name is an identifier
         parts += ["optional=True"] if self.optional else []
-        parts += [f"path={_literal('.'.join(self.path))}"] if self.path != (self.name,) else []
+        parts += [f"path={_literal(path_text(self.path))}"] if self.path != (self.name,) else []
         return f"Field({', '.join(parts)}),"
 
 
@@ -109,7 +110,7 @@ def left_out(sample: Sample) -> list[str]:
 
 
 def _look_through(sample: Sample) -> tuple[list[SampledField], list[str]]:
-    seen: dict[tuple[str, ...], list[Any]] = {}
+    seen: dict[FieldPath, list[Any]] = {}
     for row in sample.rows:
         for path, value in _leaves(row, ()):
             seen.setdefault(path, []).append(value)
@@ -118,10 +119,10 @@ def _look_through(sample: Sample) -> tuple[list[SampledField], list[str]]:
     for path, values in seen.items():
         there = [value for value in values if value is not None]
         type_ = _common_type(there)
-        name = re.sub(r"\W", "_", "_".join(path))
+        name = re.sub(r"\W", "_", "_".join(map(str, path)))
         name = f"f_{name}" if not name.isidentifier() else name
         if why := _no_field(path, there, type_, name in fields):
-            unused.append(f"{_literal('.'.join(path))}: {why}")
+            unused.append(f"{_literal(path_text(path))}: {why}")
             continue
         assert type_ is not None
         is_optional = len(there) < len(sample.rows)
@@ -131,19 +132,23 @@ def _look_through(sample: Sample) -> tuple[list[SampledField], list[str]]:
     return list(fields.values()), unused
 
 
-def _no_field(path: tuple[str, ...], there: Sequence[Any], type_: type | None, is_taken: bool) -> str | None:  # noqa: FBT001
+def _no_field(path: FieldPath, there: Sequence[Any], type_: type | None, is_taken: bool) -> str | None:  # noqa: FBT001
     """Why these values can't be a field."""
-    if not all(path) or any("." in name for name in path):
-        return "a path can't name it: a name in it is empty or holds a dot"
+    if not can_read(path):
+        return "a name with a quote, backslash or control character can't be read"
+    if len(path) > MOST_STEPS:
+        return f"it stands {len(path)} objects deep; a path has at most {MOST_STEPS} steps"
     if not there:
         return "null in every row"
     if type_ is None:
+        if all(isinstance(value, list) for value in there):
+            return f"an array; a field can be one item of it, such as path={_literal(path_text((*path, 0)))}"
         kinds = sorted({type(value).__name__ for value in there})
         return f"its values ({', '.join(kinds)}) have no type in common that a field can have"
     return "another field has the same name with what is no letter or digit replaced" if is_taken else None
 
 
-def _leaves(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _leaves(row: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, (*path, name))
@@ -238,10 +243,8 @@ def _unevenness(field: SampledField, rows: int) -> float:
     return abs(field.distinct / max(1, rows) - 0.1) + (field.distinct == rows)
 
 
-def _at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = row
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+def _at(row: Mapping[str, Any], path: FieldPath) -> Any:
+    value = look_up(row, path)
     return value.isoformat() if isinstance(value, datetime) else value
 
 

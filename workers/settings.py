@@ -98,6 +98,12 @@ class Settings(BaseSettings):
         False,
         description="Begin with empty state where the source no longer holds what the state was folded from.",
     )
+    log_features: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the keys whose predictions hold the features' values as well, for parity and analysis.",
+    )
     slice_records: int = Field(4000, ge=1, le=100_000, description="Most records of a slice.")
     max_open_bytes: int = Field(
         64 << 20, ge=1 << 20, description="Bytes of records that may wait for predictions."

@@ -15,7 +15,7 @@ from workers.health import Check, Health
 from workers.inference import Inference
 from workers.lag import LogEnds
 from workers.log import LogReader
-from workers.predictions import PredictionEncoder, PredictionForm
+from workers.predictions import LoggedFeatures, PredictionEncoder, PredictionForm
 from workers.scorer import Scorer
 from workers.settings import Settings
 from workers.sinks import check_sinks, client_id
@@ -113,7 +113,7 @@ class Worker:
     def start(self, on_error: Callable[[BaseException], None]) -> None:
         """Start the inference thread; ``on_error`` is called in it if it fails."""
         pipeline = self.pipeline
-        self.scorer.encoder = PredictionEncoder(_form(pipeline, self.model))
+        self.scorer.encoder = PredictionEncoder(_form(pipeline, self.model, self.settings))
         self.inference = Inference(
             self.model.predict,
             pipeline.batch,
@@ -180,7 +180,7 @@ class Worker:
         return LogReader(self.settings.clients(), topic)
 
 
-def _form(pipeline: Pipeline, model: Model) -> PredictionForm:
+def _form(pipeline: Pipeline, model: Model, settings: Settings) -> PredictionForm:
     labels: Labels | None = pipeline.labels
     return PredictionForm(
         pipeline=pipeline.name,
@@ -190,6 +190,7 @@ def _form(pipeline: Pipeline, model: Model) -> PredictionForm:
         key=pipeline.source.schema.key,
         label_key=None if labels is None else labels.key,
         outputs={output.published: _width(output) for output in model.manifest.outputs},
+        logged=LoggedFeatures.of(pipeline.engine, settings.log_features),
     )
 
 

@@ -7,6 +7,8 @@ keep the windows, ONNX Runtime runs a batch at a time. At least once: offsets ar
 
 import signal
 import time
+from itertools import compress
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,8 +17,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 from numpy.typing import NDArray
 
 from benchmarks.contenders.clients import reading, writing
-from benchmarks.contenders.handwritten_windows import UserWindows
-from benchmarks.contenders.task import PIPELINE, Payment, Position, Prediction, Task
+from benchmarks.contenders.handwritten_windows import CardWindows
+from benchmarks.contenders.task import PIPELINE, Chargeback, Payment, Position, Prediction, Task
 
 _AT_ONCE = 1000
 _COMMIT_SECONDS = 0.1
@@ -31,8 +33,8 @@ class Loop:
         self._consumer = Consumer(reading(task))
         self._producer = Producer({**writing(task), "on_delivery": _undelivered})
         self._session = _session(task.model)
-        self._windows = UserWindows()
-        self._decode = msgspec.json.Decoder(Payment).decode
+        self._windows = CardWindows()
+        self._decode = msgspec.json.Decoder(Payment | Chargeback).decode
         self._encode = msgspec.json.Encoder().encode
         self._commit_at = 0.0
         self.is_stopping = False
@@ -53,10 +55,12 @@ class Loop:
         for message in messages:
             if message.error() is not None:
                 raise KafkaException(message.error())
-        events = [self._decode(message.value()) for message in messages]
-        block = self._windows.rows(events)
-        scores = self._session.run(["score"], {"features": block})[0]
-        self._publish(messages, events, scores)
+        events: list[Any] = [self._decode(message.value()) for message in messages]
+        block, is_payment = self._windows.rows(events)
+        payments: list[Payment] = list(compress(events, is_payment))
+        if payments:
+            scores = self._session.run(["score"], {"features": block[is_payment]})[0]
+            self._publish(list(compress(messages, is_payment)), payments, scores)
 
     def _publish(self, messages: list[Message], events: list[Payment], scores: NDArray[np.float32]) -> None:
         source, encode, records = self._task.source, self._encode, []
@@ -65,13 +69,13 @@ class Loop:
             value = encode(
                 Prediction(
                     f"{source}:{partition}:{offset}:{PIPELINE}",
-                    event.user_id,
+                    event.card,
                     event.ts,
                     PIPELINE,
                     PIPELINE,
                     "1",
                     {"score": score},
-                    None,
+                    event.payment_id,
                     Position(source, partition, offset),
                     None,
                 )

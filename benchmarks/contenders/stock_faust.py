@@ -14,19 +14,19 @@ from benchmarks.contenders.plain_windows import PlainWindows
 from benchmarks.contenders.task import PIPELINE, Task
 
 
-class Payment(faust.Record, serializer="json"):  # type: ignore[call-arg,misc]  # Faust comes without types
-    """An event."""
+class Event(faust.Record, serializer="json"):  # type: ignore[call-arg,misc]  # Faust comes without types
+    """A payment or a chargeback."""
 
-    event_id: str
-    user_id: str
+    kind: str
+    payment_id: str
+    card: str
     ts: int
-    amount: float
-    balance: float
-    items: int
-    is_online: bool
-    merchant: str
-    currency: str
-    country: str
+    amount: float | None = None
+    merchant: str | None = None
+    category: str | None = None
+    device: str | None = None
+    country: str | None = None
+    online: bool | None = None
 
 
 class Prediction(faust.Record, serializer="json", include_metadata=False):  # type: ignore[call-arg,misc]
@@ -54,29 +54,31 @@ def make_app(task: Task) -> faust.App:
         store="memory://",
         datadir=str(Path(task.model).with_name("faust")),
     )
-    source = app.topic(task.source, value_type=Payment, key_type=bytes)
+    source = app.topic(task.source, value_type=Event, key_type=bytes)
     sink = app.topic(task.sink, value_type=Prediction, key_type=bytes)
     session = ort.InferenceSession(task.model, providers=["CPUExecutionProvider"])
     windows = PlainWindows()
 
     @app.agent(source)
-    async def score(payments: faust.Stream[Payment]) -> None:
-        async for event in payments.events():
+    async def score(stream: faust.Stream[Event]) -> None:
+        async for event in stream.events():
             payment, message = event.value, event.message
-            row = windows.row(payment.user_id, payment.ts, payment.amount, online=payment.is_online)
+            row = windows.row(payment.card, payment.ts, payment.amount)
+            if payment.kind != "payment":
+                continue
             (scores,) = session.run(None, {"features": np.array([row], np.float32)})
             await sink.send(
                 key=message.key,
                 partition=message.partition,
                 value=Prediction(
                     id=f"{task.source}:{message.partition}:{message.offset}:{PIPELINE}",
-                    key=payment.user_id,
+                    key=payment.card,
                     event_time=payment.ts,
                     pipeline=PIPELINE,
                     model=PIPELINE,
                     model_version="1",
                     outputs={"score": float(scores[0, 0])},
-                    label_key=None,
+                    label_key=payment.payment_id,
                     source={"topic": task.source, "partition": message.partition, "offset": message.offset},
                     degraded=None,
                 ),

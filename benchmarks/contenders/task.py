@@ -1,10 +1,12 @@
 """What a contender is told, and the record that all of them read and write."""
 
+import math
 import sys
+from typing import ClassVar
 
 import msgspec
 
-PIPELINE = "payments"
+PIPELINE = "card_fraud"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,19 +40,27 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-class Payment(msgspec.Struct, gc=False):
-    """An event, all its fields typed and so checked, as Headrace does."""
+class Payment(msgspec.Struct, gc=False, tag_field="kind", tag="payment"):
+    """An event that is scored, all its fields typed and so checked, as Headrace does."""
 
-    event_id: str
-    user_id: str
+    payment_id: str
+    card: str
     ts: int
     amount: float
-    balance: float
-    items: int
-    is_online: bool
     merchant: str
-    currency: str
+    category: str
+    device: str
     country: str
+    online: bool
+
+
+class Chargeback(msgspec.Struct, gc=False, tag_field="kind", tag="chargeback"):
+    """An event that is not scored; it has no amount, by which a loop over columns can tell."""
+
+    payment_id: str
+    card: str
+    ts: int
+    amount: ClassVar[float] = math.nan
 
 
 class Position(msgspec.Struct, gc=False):

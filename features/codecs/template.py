@@ -15,10 +15,17 @@ from features.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a template: ``TEXT`` or ``INTEGER`` and its field, ``NUMBER`` and its column, or one of the rest."""
+    """A place in a template.
+
+    Args:
+        kind: An operation of `features.kernels.emit`.
+        column: The field or column that it writes.
+        limit: Of a sample.
+    """
 
     kind: int
     column: int = 0
+    limit: int = 0
 
 
 class JsonTemplate:
@@ -36,7 +43,7 @@ class JsonTemplate:
         operations, used = [], 0
         for part in parts:
             if isinstance(part, Slot):
-                operations.append((part.kind, part.column, 0))
+                operations.append((part.kind, part.column, part.limit))
             else:
                 operations.append((LITERAL, used, len(part)))
                 used += len(part)

@@ -11,8 +11,10 @@ from features.kernels import COMPILE
 from features.kernels.memory import get_i64, set_i64
 
 SMALL = 64
-FREE_LISTS = 1 + SMALL + 40
-"""Length of the ``free`` array: ``free[0]`` is the first word never used, then a list head per size."""
+LARGEST = 1 + SMALL + 40
+"""Where the ``free`` array keeps the words of the largest block that holds one key's values."""
+FREE_LISTS = LARGEST + 1
+"""Length of the ``free`` array: ``free[0]`` is the first word never used, then a list head per size, then `LARGEST`."""
 
 
 @numba.njit(**COMPILE)

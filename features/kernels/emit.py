@@ -2,8 +2,9 @@
 
 A template is a run of operations that are written one behind the other for each row: literal bytes, a
 field of the event (a text quoted and escaped, or an integer), its time, its offset, a number, the row's
-digest in hexadecimal; and where a text ends, of which a row may have several. A ``float32`` is written
-with the fewest digits that read back to it.
+digest in hexadecimal, one of its features; and where a text ends, of which a row may have several. A
+``float32`` is written with the fewest digits that read back to it. A stretch of a template may be left
+out for all but a sample of keys.
 """
 
 import numba
@@ -12,10 +13,18 @@ from numba import types
 
 from features.kernels import COMPILE
 from features.kernels.digests import row_digest
-from features.kernels.memory import get_byte, set_byte
+from features.kernels.hashing import xxh64
+from features.kernels.memory import get_byte, peek_u32, set_byte, set_i64
 
 LITERAL, TEXT, INTEGER, NUMBER, TIME, OFFSET, DIGEST, END = range(8)
 """Operations: bytes, a text or integer field, a column of ``numbers``; the rest have no operand."""
+
+FEATURE, CATEGORY, TEXT_SAMPLE, INTEGER_SAMPLE, SAMPLE_END = range(8, 13)
+"""A column of ``block`` or ``ids``; where a stretch begins that is written for a sample of a key field's values, and
+ends."""
+
+HASHES = 1 << 63
+"""A key is in the sample if its hash, halved, is under the sample's limit: of ``HASHES``, all are."""
 
 DECIMAL_BYTES = 24
 """Most bytes of an integer, number or digest."""
@@ -28,6 +37,8 @@ POWERS = 10.0 ** np.arange(23)
 I = types.int64
 _SMALLEST, _LARGEST = 1e-10, 1e15
 """Between these, and for 0, a number is written here; others are left to the caller."""
+_NAN, _MINUS_ZERO = 0x7FC00000, 0x80000000
+"""Bits of a missing feature, and of the zero that reads back as another."""
 
 
 @numba.njit(**COMPILE)
@@ -142,6 +153,24 @@ def _write_digest(at, digest):
 
 
 @numba.njit(**COMPILE)
+def _write_feature(at, bits, number):
+    """NaN as null; what has no plain decimal (infinite, -0, under 1e-10, from 1e15) as its bits: ``"0x7f800000"``."""
+    if bits == _NAN:
+        return _write_null(at)
+    end = I(-1) if bits == _MINUS_ZERO else _write_number(at, number)
+    if end >= 0:
+        return end
+    set_byte(at, 34)
+    set_byte(at + 1, 48)
+    set_byte(at + 2, 120)
+    for place in range(8):
+        set_byte(at + 10 - place, _hexadecimal(I(bits & 15)))
+        bits >>= 4
+    set_byte(at + 11, 34)
+    return at + 12
+
+
+@numba.njit(**COMPILE)
 def _write_text(at, source, length):
     """Quoted, with the escapes of RFC 8259; UTF-8 passes as it is."""
     set_byte(at, 34)
@@ -202,7 +231,8 @@ def emit_rows(
     """Every row's texts, one behind the other.
 
     Args:
-        template: ``(operations, 3) int64``: operation, then field or column, or offset and length of a literal.
+        template: ``(operations, 3) int64``: operation, then field or column and the limit of a sample, or offset and
+            length of a literal.
         literals: Address of the literals.
         row_bytes: Most bytes of a row's texts, what is between the quotes of its text fields left out.
         base: Address that text fields refer to.
@@ -214,7 +244,7 @@ def emit_rows(
         events: ``(r,) int64`` index of each row's event.
         numbers: ``(r, columns) float32``.
         block: ``(r, floats) float32`` and
-        ids: ``(r, categories) int64``: what a digest is of.
+        ids: ``(r, categories) int64``: the row, and what a digest is of.
 
     Returns:
         ``(bytes,) uint8`` texts, and ``(r · texts,) int64`` where each ends. A text with a number that can't be
@@ -226,10 +256,12 @@ def emit_rows(
     at = first = start
     written, is_void = 0, False
     for row in range(events.size):
-        event = events[row]
+        event, is_skipped = events[row], False
         for operation in range(template.shape[0]):
             kind, column = template[operation, 0], template[operation, 1]
-            if kind == LITERAL:
+            if is_skipped:
+                is_skipped = kind != SAMPLE_END
+            elif kind == LITERAL:
                 for place in range(template[operation, 2]):
                     set_byte(at + place, get_byte(literals + column + place))
                 at += template[operation, 2]
@@ -252,7 +284,20 @@ def emit_rows(
                 at = _write_integer(at, offsets[positions[event]])
             elif kind == DIGEST:
                 at = _write_digest(at, row_digest(block, ids, row, at))
-            else:
+            elif kind == FEATURE:
+                bits = I(peek_u32(block.ctypes.data + (row * block.shape[1] + column) * 4))
+                at = _write_feature(at, bits, block[row, column])
+            elif kind == CATEGORY:
+                at = _write_integer(at, ids[row, column])
+            elif kind == TEXT_SAMPLE or kind == INTEGER_SAMPLE:
+                ref = words[column, event] if valid[column, event] else I(0)
+                if kind == TEXT_SAMPLE:
+                    key_hash = xxh64(base + (ref >> 24), ref & 0xFFFFFF)
+                else:
+                    set_i64(at, ref)
+                    key_hash = xxh64(at, 8)
+                is_skipped = I(key_hash >> types.uint64(1)) >= template[operation, 2]
+            elif kind == END:
                 at = first if is_void else at
                 ends[written] = at - start
                 first, written, is_void = at, written + 1, False

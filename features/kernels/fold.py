@@ -1,7 +1,7 @@
 """The generic kernel: one loop over a slice's events, driven by descriptor tables.
 
 Per event, in this order: expiry, read as of ``now = max(event time, newest)``, fold (or fold, then read
-with ``include_current``). A late event is only read. What to read and fold stands in four tables, rows
+with ``include_current``). A late event is only read. What to read and fold stands in five tables, rows
 of ``int64`` that `features.plan` writes; their columns are named here.
 """
 
@@ -9,23 +9,23 @@ import numba
 import numpy as np
 
 from features.kernels import COMPILE
-from features.kernels.memory import get_f64, get_i64, prefetch, set_f64, set_i64
+from features.kernels.cells import clear_cell, fold_into_cell
+from features.kernels.distinct import read_distinct
+from features.kernels.memory import get_f64, get_i64, prefetch, set_i64
+from features.kernels.quantile import read_quantile
 from features.kernels.rings import (
+    COUNT_LANE,
     LANES,
+    NO_LANE,
     RING,
     SHAPE,
     START,
-    add_count_to_past,
-    add_to_moments,
-    add_to_moments_in_past,
-    add_value_to_past,
     advance,
     clear_group,
-    keep_peak,
-    keep_peak_in_past,
+    fold_into_lane,
+    fold_into_past,
     number_at_peak,
     past_tile,
-    peak_of,
     read_current,
     read_later,
     tile_start,
@@ -34,21 +34,24 @@ from features.kernels.slots import FREE, KEY, NEVER, NEWEST, SWEEP_AT, USED_SLOT
 
 TILE, WINDOW, GROUP_AT, COUNTS, SUMS, PEAKS, WORDS, FIRST_LANE = range(8)
 """Columns of ``groups``: ms, ms, byte offset in the slot, lanes of each sort, words of all, index of its first lane."""
-LANE_MASK, LANE_VALUE, LANE_IS_LOWEST = range(3)
-"""Columns of ``lanes``: row of ``masks`` (-1: every event), row of ``values`` (-1 for a count), which peak."""
-CELL_MASK, CELL_VALUE, CELL_AT, CELL_SORT = range(4)
-"""Columns of ``cells``: row of ``masks``, row of ``values`` (-1: only the time), byte offset in the slot, a sort."""
-NEWEST_EVENT, OLDEST_EVENT, EVERY_ONE = range(3)
-"""Sorts of cells: of the newest event, of the oldest, a count of all."""
+LANE_MASK, LANE_VALUE, LANE_SORT = range(3)
+"""Columns of ``lanes``: row of ``masks`` (-1: every event), row of ``values``, a sort of `features.kernels.rings`."""
+CELL_MASK, CELL_VALUE, CELL_AT, CELL_SORT, CELL_SIZE, CELL_TILE, CELL_WINDOW = range(7)
+"""Columns of ``cells``: row of ``masks``, row of ``values`` (-1: only the time), byte offset in the slot, a sort of
+`features.kernels.cells`, how many it keeps or its half-life in ms, ms, ms."""
 OPERATION, LEFT, RIGHT, COLUMN = range(4)
-"""Columns of ``outputs``: one of the operations below, its lanes or cell, column of the block."""
-COUNT, SUM, QUOTIENT, SHARE, LAST, SINCE, LAST_ID, HIGHEST, LOWEST, EVER, DEVIATION = range(11)
-"""Operations: a count, a sum, sum / count, count / count, a cell's value, its age in s, its id, a peak, a trough,
-a cell's count, a standard deviation."""
+"""Columns of ``outputs``: one of the operations below, its lanes or cell (or a parameter), column of the block."""
+FILL_MASK, FILL_WHERE, FILL_VALUE, FILL_CELL = range(4)
+"""Columns of ``fills``: rows of ``masks`` and ``values`` that a cell's value stands in for where they are missing,
+and the row of ``masks`` (-1: every event) of those that take part if it does."""
+GROUP_COLUMNS, LANE_COLUMNS, CELL_COLUMNS, OUTPUT_COLUMNS, FILL_COLUMNS = 8, 3, 7, 4, 4
+(COUNT, SUM, QUOTIENT, SHARE, HIGHEST, LOWEST, DEVIATION, LAST, SINCE, LAST_ID, EVER, LAG, WEIGHTED_MEAN, DIFFERENT,
+ RANKED) = range(15)  # fmt: skip
+"""Operations on lanes: a count, a sum, sum / count, count / count, a peak, a trough, a standard deviation; on cells: a
+value, its age in s, its id, a number of events, the oldest of a full few, a mean, different values, a quantile."""
 TTL, MAX_LATE, SLOT_BYTES, INCLUDE_CURRENT = range(4)
 """Items of ``rules``: ms (-1: keys never expire), ms, bytes, 0 or 1."""
 
-CELL_WORDS = 2
 MISSING_ID = np.int64(np.iinfo(np.int64).min)
 """The category id of a missing value."""
 
@@ -59,7 +62,7 @@ def _clear_slot(head, arena, free, groups, cells):
     for g in range(groups.shape[0]):
         clear_group(arena, free, head + groups[g, GROUP_AT], groups[g, WORDS])
     for c in range(cells.shape[0]):
-        set_i64(head + cells[c, CELL_AT], NEVER)
+        clear_cell(arena, free, head + cells[c, CELL_AT], cells[c, CELL_SORT])
 
 
 @numba.njit(inline="always", **COMPILE)
@@ -84,128 +87,121 @@ def _advance(head, arena, free, groups, newest, now):
 @numba.njit(inline="always", **COMPILE)
 def _fold_past(group, arena, free, groups, g, lanes, i, time, masks, values):
     """The event's tile is not the current one: update it where it stands."""
-    counts, sums, lanes_ = groups[g, COUNTS], groups[g, SUMS], groups[g, WORDS]
-    index = -2
-    for k in range(lanes_):
+    words, index = groups[g, WORDS], -2
+    for k in range(words):
         lane = groups[g, FIRST_LANE] + k
-        mask = lanes[lane, LANE_MASK]
-        if mask < 0 or masks[mask, i]:
+        mask, sort = lanes[lane, LANE_MASK], lanes[lane, LANE_SORT]
+        if sort != NO_LANE and (mask < 0 or masks[mask, i]):
             if index == -2:
-                index = past_tile(arena, free, group, lanes_, groups[g, TILE], groups[g, WINDOW], time)
+                index = past_tile(arena, free, group, words, groups[g, TILE], groups[g, WINDOW], time)
             if index == -1:
                 return
-            if k < counts:
-                add_count_to_past(arena, group, lanes_, index, k)
-            elif k < counts + sums:
-                add_value_to_past(arena, group, lanes_, index, k, values[lanes[lane, LANE_VALUE], i])
-            elif k < counts + sums + groups[g, PEAKS]:
-                peak = peak_of(values[lanes[lane, LANE_VALUE], i], lanes[lane, LANE_IS_LOWEST])
-                keep_peak_in_past(arena, group, lanes_, index, k, peak)
-            elif (k - counts - sums - groups[g, PEAKS]) % 3 == 0:
-                add_to_moments_in_past(arena, group, lanes_, index, k, values[lanes[lane, LANE_VALUE], i])
+            value = values[lanes[lane, LANE_VALUE], i] if sort != COUNT_LANE else 0.0
+            fold_into_past(arena, group, words, index, k, sort, value)
 
 
 @numba.njit(inline="always", **COMPILE)
-def _fold_cell(cell, sort, time, row, i, values):
-    """The log decides between equal times."""
-    held = get_i64(cell)
-    if sort == EVERY_ONE:
-        set_i64(cell + 8, 1 if held == NEVER else get_i64(cell + 8) + 1)
-        set_i64(cell, time)
-    elif held == NEVER or (time < held if sort == OLDEST_EVENT else time >= held):
-        set_i64(cell, time)
-        if row >= 0:
-            set_f64(cell + 8, values[row, i])
+def _fill(head, fills, cells, i, masks, values):
+    """What the key's newest value stands in for; the event has none."""
+    for f in range(fills.shape[0]):
+        where, cell = fills[f, FILL_WHERE], head + cells[fills[f, FILL_CELL], CELL_AT]
+        if masks[fills[f, FILL_MASK], i] == 0 and (where < 0 or masks[where, i]) and get_i64(cell) != NEVER:
+            masks[fills[f, FILL_MASK], i] = 1
+            values[fills[f, FILL_VALUE], i] = get_f64(cell + 8)
 
 
 @numba.njit(inline="always", **COMPILE)
-def _fold(head, arena, free, groups, lanes, cells, i, time, masks, values):
+def _fold(head, arena, free, groups, lanes, cells, fills, i, time, now, masks, values):
+    _fill(head, fills, cells, i, masks, values)
     for g in range(groups.shape[0]):
         group = head + groups[g, GROUP_AT]
         if time < get_i64(group + START):
             _fold_past(group, arena, free, groups, g, lanes, i, time, masks, values)
             continue
-        for k in range(groups[g, COUNTS]):
-            mask = lanes[groups[g, FIRST_LANE] + k, LANE_MASK]
-            if mask < 0 or masks[mask, i]:
-                word = group + LANES + 8 * k
-                set_i64(word, get_i64(word) + 1)
-        for k in range(groups[g, COUNTS], groups[g, COUNTS] + groups[g, SUMS]):
+        for k in range(groups[g, WORDS]):
             lane = groups[g, FIRST_LANE] + k
-            mask = lanes[lane, LANE_MASK]
+            mask, sort = lanes[lane, LANE_MASK], lanes[lane, LANE_SORT]
             if mask < 0 or masks[mask, i]:
-                word = group + LANES + 8 * k
-                set_f64(word, get_f64(word) + values[lanes[lane, LANE_VALUE], i])
-        moments = groups[g, COUNTS] + groups[g, SUMS] + groups[g, PEAKS]
-        for k in range(groups[g, COUNTS] + groups[g, SUMS], moments):
-            lane = groups[g, FIRST_LANE] + k
-            mask = lanes[lane, LANE_MASK]
-            if mask < 0 or masks[mask, i]:
-                peak = peak_of(values[lanes[lane, LANE_VALUE], i], lanes[lane, LANE_IS_LOWEST])
-                keep_peak(group + LANES + 8 * k, peak)
-        for k in range(moments, groups[g, WORDS], 3):
-            lane = groups[g, FIRST_LANE] + k
-            mask = lanes[lane, LANE_MASK]
-            if mask < 0 or masks[mask, i]:
-                add_to_moments(group + LANES + 8 * k, values[lanes[lane, LANE_VALUE], i])
+                value = values[lanes[lane, LANE_VALUE], i] if sort != COUNT_LANE else 0.0
+                fold_into_lane(group + LANES + 8 * k, sort, value)
     for c in range(cells.shape[0]):
-        cell, mask = head + cells[c, CELL_AT], cells[c, CELL_MASK]
+        mask, row = cells[c, CELL_MASK], cells[c, CELL_VALUE]
         if mask < 0 or masks[mask, i]:
-            _fold_cell(cell, cells[c, CELL_SORT], time, cells[c, CELL_VALUE], i, values)
+            fold_into_cell(
+                arena, free, head + cells[c, CELL_AT], cells[c, CELL_SORT], cells[c, CELL_SIZE], cells[c, CELL_TILE],
+                cells[c, CELL_WINDOW], time, now, values[row, i] if row >= 0 else 0.0,
+            )  # fmt: skip
 
 
 @numba.njit(inline="always", **COMPILE)
-def _write_row(head, groups_totals, cells, outputs, fills, now, row, block, ids):
+def _read_lanes(operation, left, right):
+    """An operation on lanes, given their addresses: its result, and whether there is one."""
+    if operation == COUNT:
+        return np.float64(get_i64(left)), True
+    if operation == SUM:
+        return get_f64(left), True
+    if operation == QUOTIENT:
+        events = get_i64(right)
+        return (get_f64(left) / events if events > 0 else 0.0), events > 0
+    if operation == SHARE:
+        events = get_i64(right)
+        return (get_i64(left) / events if events > 0 else 0.0), events > 0
+    if operation == DEVIATION:
+        number = get_f64(left)
+        return (np.sqrt(get_f64(left + 16) / number) if number > 0.0 else 0.0), number > 0.0
+    peak = get_i64(left)
+    return (number_at_peak(peak, operation == LOWEST) if peak != 0 else 0.0), peak != 0
+
+
+@numba.njit(**COMPILE)
+def _read_cell(arena, cell, operation, size, tile, window, parameter, now, is_late):
+    """An operation on a cell: its result, and whether there is one."""
+    if operation == DIFFERENT:
+        return read_distinct(arena, cell, tile_start(now, tile) - window, is_late), True
+    if operation == RANKED:
+        return read_quantile(arena, cell, tile_start(now, tile) - window, is_late, parameter)
+    held = get_i64(cell)
+    if operation == LAG:
+        return get_f64(cell + 16), held == size
+    if held == NEVER:
+        return 0.0, operation == EVER
+    if operation == SINCE:
+        return (now - held) / 1000.0, True
+    if operation == EVER:
+        return np.float64(get_i64(cell + 8)), True
+    if operation == WEIGHTED_MEAN:
+        return get_f64(cell + 8) / get_f64(cell + 16), True
+    return get_f64(cell + 8), True
+
+
+@numba.njit(inline="always", **COMPILE)
+def _write_row(head, arena, totals, cells, outputs, missing, now, is_late, row, block, ids):
     for f in range(outputs.shape[0]):
         operation, left = outputs[f, OPERATION], outputs[f, LEFT]
         right, column = outputs[f, RIGHT], outputs[f, COLUMN]
-        result, found = 0.0, True
-        if operation == COUNT:
-            result = np.float64(get_i64(groups_totals + 8 * left))
-        elif operation == SUM:
-            result = get_f64(groups_totals + 8 * left)
-        elif operation == QUOTIENT or operation == SHARE:
-            events = get_i64(groups_totals + 8 * right)
-            found = events > 0
-            if found and operation == QUOTIENT:
-                result = get_f64(groups_totals + 8 * left) / events
-            elif found:
-                result = get_i64(groups_totals + 8 * left) / events
-        elif operation == HIGHEST or operation == LOWEST:
-            peak = get_i64(groups_totals + 8 * left)
-            found = peak != 0
-            if found:
-                result = number_at_peak(peak, operation == LOWEST)
-        elif operation == DEVIATION:
-            number = get_f64(groups_totals + 8 * left)
-            found = number > 0.0
-            if found:
-                result = np.sqrt(get_f64(groups_totals + 8 * left + 16) / number)
-        else:
+        if operation < LAST:
+            result, found = _read_lanes(operation, totals + 8 * left, totals + 8 * right)
+        elif operation == LAST_ID:
             cell = head + cells[left, CELL_AT]
-            time = get_i64(cell)
-            found = time != NEVER
-            if operation == LAST_ID:
-                ids[row, column] = get_i64(cell + 8) if found else MISSING_ID
-                continue
-            if found and operation == SINCE:
-                result = (now - time) / 1000.0
-            elif operation == EVER:
-                result, found = np.float64(get_i64(cell + 8)) if found else 0.0, True
-            elif found:
-                result = get_f64(cell + 8)
-        block[row, column] = np.float32(result if found else fills[f])
+            ids[row, column] = get_i64(cell + 8) if get_i64(cell) != NEVER else MISSING_ID
+            continue
+        else:
+            result, found = _read_cell(
+                arena, head + cells[left, CELL_AT], operation, cells[left, CELL_SIZE], cells[left, CELL_TILE],
+                cells[left, CELL_WINDOW], right, now, is_late,
+            )  # fmt: skip
+        block[row, column] = np.float32(result if found else missing[f])
 
 
 @numba.njit(inline="always", **COMPILE)
-def _write_missing(outputs, fills, row, block, ids):
+def _write_missing(outputs, missing, row, block, ids):
     """What an event without a key reads: every value is missing."""
     for f in range(outputs.shape[0]):
         column = outputs[f, COLUMN]
         if outputs[f, OPERATION] == LAST_ID:
             ids[row, column] = MISSING_ID
         else:
-            block[row, column] = np.float32(fills[f])
+            block[row, column] = np.float32(missing[f])
 
 
 @numba.njit(inline="always", **COMPILE)
@@ -221,7 +217,7 @@ def _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes):
             group = head + groups[g, GROUP_AT]
             ring, shape = get_i64(group + RING), get_i64(group + SHAPE)
             if ring != 0:
-                words = groups[g, COUNTS] + groups[g, SUMS] + 1
+                words = groups[g, WORDS] + 1
                 first, length = shape & 0xFFFF, (shape >> 16) & 0xFFFF
                 next_free, capacity = first + length, shape >> 48
                 if next_free >= capacity:
@@ -233,7 +229,7 @@ def _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes):
 @numba.njit(**COMPILE)
 def fold_slice(
     slots, times, watermarks, rows, masks, values,
-    heads, arena, free, groups, lanes, cells, outputs, fills, rules, totals,
+    heads, arena, free, groups, lanes, cells, outputs, fills, missing, rules, totals,
     block, ids,
 ):  # fmt: skip
     """Read and fold ``n`` events of one partition, in log order, into ``block`` and ``ids``.
@@ -243,8 +239,8 @@ def fold_slice(
         times: ``(n,) int64`` event times, ms.
         watermarks: ``(n,) int64`` running maximum of the partition's event times, this one included.
         rows: ``(n,) int64`` row of ``block`` and ``ids`` that the event fills, or -1.
-        masks: ``(masks, n) uint8`` where which lane or cell takes part.
-        values: ``(values, n) float64``.
+        masks: ``(masks, n) uint8`` which events take part where; written where a value is filled in.
+        values: ``(values, n) float64``, the same.
         heads: Address of the slots.
         arena: Address of the arena.
         free: Address of the arena's free lists.
@@ -252,7 +248,8 @@ def fold_slice(
         lanes: Descriptor table.
         cells: Descriptor table.
         outputs: Descriptor table.
-        fills: ``(outputs,) float64`` what stands for missing.
+        fills: Descriptor table.
+        missing: ``(outputs,) float64`` what stands for a missing value.
         rules: ``TTL, MAX_LATE, SLOT_BYTES, INCLUDE_CURRENT``.
         totals: Address of scratch, a word a lane.
         block: ``(rows, columns) float32``, written.
@@ -264,7 +261,7 @@ def fold_slice(
         row, time = rows[i], times[i]
         if slots[i] < 0:
             if row >= 0:
-                _write_missing(outputs, fills, row, block, ids)
+                _write_missing(outputs, missing, row, block, ids)
             continue
         head = heads + slots[i] * slot_bytes
         newest = get_i64(head + NEWEST)
@@ -273,7 +270,7 @@ def fold_slice(
             newest = NEVER
         elif newest == NEVER:
             for c in range(cells.shape[0]):
-                set_i64(head + cells[c, CELL_AT], NEVER)
+                clear_cell(arena, free, head + cells[c, CELL_AT], cells[c, CELL_SORT])
         now = max(time, newest)
         is_late = time < watermarks[i] - rules[MAX_LATE]
         if is_late:
@@ -284,12 +281,12 @@ def fold_slice(
                     arena, head + groups[g, GROUP_AT], groups[g, COUNTS], groups[g, SUMS], groups[g, PEAKS], groups[g, WORDS],
                     groups[g, TILE], groups[g, WINDOW], now, totals + 8 * groups[g, FIRST_LANE],
                 )  # fmt: skip
-            _write_row(head, totals, cells, outputs, fills, now, row, block, ids)
+            _write_row(head, arena, totals, cells, outputs, missing, now, True, row, block, ids)
             continue
         _advance(head, arena, free, groups, newest, now)
         set_i64(head + NEWEST, now)
         if rules[INCLUDE_CURRENT]:
-            _fold(head, arena, free, groups, lanes, cells, i, time, masks, values)
+            _fold(head, arena, free, groups, lanes, cells, fills, i, time, now, masks, values)
         if row >= 0:
             for g in range(groups.shape[0]):
                 group = head + groups[g, GROUP_AT]
@@ -297,9 +294,9 @@ def fold_slice(
                     arena, group, groups[g, COUNTS], groups[g, SUMS], groups[g, PEAKS], groups[g, WORDS],
                     totals + 8 * groups[g, FIRST_LANE],
                 )  # fmt: skip
-            _write_row(head, totals, cells, outputs, fills, now, row, block, ids)
+            _write_row(head, arena, totals, cells, outputs, missing, now, False, row, block, ids)
         if not rules[INCLUDE_CURRENT]:
-            _fold(head, arena, free, groups, lanes, cells, i, time, masks, values)
+            _fold(head, arena, free, groups, lanes, cells, fills, i, time, now, masks, values)
 
 
 @numba.njit(**COMPILE)

@@ -49,6 +49,7 @@ get_byte = _load(_BYTE, types.uint8, 1)
 set_byte = _store(_BYTE, types.uint8, 1)
 peek_u32 = _load(ir.IntType(32), types.uint32, 1)
 peek_u64 = _load(ir.IntType(64), types.uint64, 1)
+poke_u32 = _store(ir.IntType(32), types.uint32, 1)
 poke_u64 = _store(ir.IntType(64), types.uint64, 1)
 
 

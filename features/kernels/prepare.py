@@ -13,8 +13,10 @@ from features.kernels.hashing import xxh64
 from features.kernels.times import days_from_civil
 
 (FIELD, TEXT_ID, EVENT_TIME, CONSTANT, TO_FLOAT, TO_INTEGER, ADD, SUBTRACT, MULTIPLY, DIVIDE,
- LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR, NOT, IS_MISSING, TIME_PART) = range(21)  # fmt: skip
-"""Operations. A comparison's ``c`` says whether it is of floats; a constant's and a field's ``a`` say which."""
+ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR, NOT, IS_MISSING, TIME_PART, FILL_MISSING,
+ HASHED) = range(23)  # fmt: skip
+"""Operations. A comparison's ``c`` says whether it is of floats; a constant's and a field's ``a`` say which; what fills
+is ``b``; how many codes there are, too."""
 
 OPERATION, A, B, C = range(4)
 """Columns of a program."""
@@ -198,6 +200,14 @@ def run_program(
             for i in range(times.size):
                 data[place, i] = 1 - known[a, i]
             known[place] = 1
+        elif operation == FILL_MISSING:
+            for i in range(times.size):
+                data[place, i] = data[a, i] if known[a, i] else data[b, i]
+            known[place] = 1
+        elif operation == HASHED:
+            for i in range(times.size):
+                data[place, i] = ((data[a, i] >> 32) & 0xFFFFFFFF) * b >> 32
+            known[place] = known[a]
         else:
             _take_time_part(b, c, zones, starts, offsets, data[a], known[a], data[place], known[place])
 

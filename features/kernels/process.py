@@ -9,21 +9,33 @@ import numba
 import numpy as np
 
 from features.kernels import COMPILE
-from features.kernels.fold import MISSING_ID, SLOT_BYTES, fold_slice, sweep
+from features.kernels.arena import LARGEST
+from features.kernels.fold import (
+    CELL_COLUMNS,
+    FILL_COLUMNS,
+    GROUP_COLUMNS,
+    LANE_COLUMNS,
+    MISSING_ID,
+    OUTPUT_COLUMNS,
+    SLOT_BYTES,
+    fold_slice,
+    sweep,
+)
 from features.kernels.memory import as_pointer, get_i64
 from features.kernels.prepare import choose_rows, run_program, write_inputs
 from features.kernels.slots import LIVE_KEYS, SEGMENTS, USED_SLOTS, find_slots
 from features.kernels.texts import join_keys, joined_bytes
 
 (PARTS, IS_TEXT, PART_COUNT, GROUPS, GROUP_COUNT, LANES, LANE_COUNT, CELLS, CELL_COUNT, OUTPUTS, OUTPUT_COUNT,
- FILLS, RULES, WORDS_PER_EVENT) = range(14)  # fmt: skip
-"""Columns of ``sets``: addresses and lengths of the key's fields and of what `fold_slice` takes."""
+ FILLS, FILL_COUNT, MISSING, RULES, WORDS_PER_EVENT, BLOCK_CELLS) = range(17)  # fmt: skip
+"""Columns of ``sets``: addresses and lengths of the key's fields and of what `fold_slice` takes; words that the rings
+of one event may take, and how many cells keep a block."""
 
 (HEADS, HEADS_WORDS, HEADS_NEEDED, ARENA, ARENA_WORDS, ARENA_NEEDED, FREE_LISTS, DIRECTORY, COUNTERS,
  TOTALS) = range(10)  # fmt: skip
 """Columns of ``states``: addresses; and of heads and arena the words there are, and are needed for a slice."""
 
-SET_COLUMNS, STATE_COLUMNS = WORDS_PER_EVENT + 1, TOTALS + 1
+SET_COLUMNS, STATE_COLUMNS = BLOCK_CELLS + 1, TOTALS + 1
 NO_ROOM = -1
 _SIGNATURE = (
     "i8(i8[:,::1], i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[:,::1], i8[:,::1], i8[:,::1],"
@@ -49,7 +61,10 @@ def _key_fields(set_):
 
 @numba.njit(**COMPILE)
 def _is_room(sets, states, words, valid):
-    """Whether every state has room; every event may be a new key that fills its rings: no fold ever runs out."""
+    """Whether every state has room, so that no fold ever runs out.
+
+    Every event may be a new key that fills its rings, and may double a block, which has to be full before.
+    """
     n, is_room = words.shape[1], True
     for s in range(sets.shape[0]):
         set_, state = sets[s], states[s]
@@ -58,7 +73,9 @@ def _is_room(sets, states, words, valid):
         keys = n + joined_bytes(words, valid, parts, is_text) // 8
         table = 8 * (get_i64(state[COUNTERS] + LIVE_KEYS) + n) + 32 * SEGMENTS
         state[HEADS_NEEDED] = (get_i64(state[COUNTERS] + USED_SLOTS) + n) * slot_words
-        state[ARENA_NEEDED] = get_i64(state[FREE_LISTS]) + keys + table + n * set_[WORDS_PER_EVENT]
+        used, largest = get_i64(state[FREE_LISTS]), get_i64(state[FREE_LISTS] + 8 * LARGEST)
+        blocks = min(4 * used, 4 * largest * n * set_[BLOCK_CELLS]) + 64 * n * set_[BLOCK_CELLS]
+        state[ARENA_NEEDED] = used + keys + table + n * set_[WORDS_PER_EVENT] + blocks
         if state[HEADS_NEEDED] > state[HEADS_WORDS] or state[ARENA_NEEDED] > state[ARENA_WORDS]:
             is_room = False
     return is_room
@@ -84,11 +101,12 @@ def _find(base, words, valid, parts, is_text, joined, state, slot_bytes, slots):
 @numba.njit(**COMPILE)
 def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, values, block, ids):
     parts, is_text = _key_fields(set_)
-    groups = _table(set_[GROUPS], set_[GROUP_COUNT], 8)
-    lanes = _table(set_[LANES], set_[LANE_COUNT], 3)
-    cells = _table(set_[CELLS], set_[CELL_COUNT], 4)
-    outputs = _table(set_[OUTPUTS], set_[OUTPUT_COUNT], 4)
-    fills = numba.carray(as_pointer(set_[FILLS]), set_[OUTPUT_COUNT], np.float64)
+    groups = _table(set_[GROUPS], set_[GROUP_COUNT], GROUP_COLUMNS)
+    lanes = _table(set_[LANES], set_[LANE_COUNT], LANE_COLUMNS)
+    cells = _table(set_[CELLS], set_[CELL_COUNT], CELL_COLUMNS)
+    outputs = _table(set_[OUTPUTS], set_[OUTPUT_COUNT], OUTPUT_COLUMNS)
+    fills = _table(set_[FILLS], set_[FILL_COUNT], FILL_COLUMNS)
+    missing = numba.carray(as_pointer(set_[MISSING]), set_[OUTPUT_COUNT], np.float64)
     rules = _integers(set_[RULES], 4)
     n = times.size
     slots = np.empty(n, np.int64)
@@ -98,7 +116,7 @@ def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, v
     _find(base, words, valid, parts, is_text, joined, state, rules[SLOT_BYTES], slots)
     fold_slice(
         slots, times, watermarks, rows, masks, values, state[HEADS], state[ARENA], state[FREE_LISTS],
-        groups, lanes, cells, outputs, fills, rules, state[TOTALS], block, ids,
+        groups, lanes, cells, outputs, fills, missing, rules, state[TOTALS], block, ids,
     )  # fmt: skip
     sweep(
         state[HEADS], state[ARENA], state[FREE_LISTS], state[DIRECTORY], state[COUNTERS], groups, cells, rules,
@@ -123,7 +141,7 @@ def process_slice(
         mask_places: As `write_inputs` takes it.
         value_places: The same.
         row_places: The same.
-        sets: ``(sets, 14) int64`` the keyed feature sets.
+        sets: ``(sets, 17) int64`` the keyed feature sets.
         states: ``(sets, 10) int64`` their states.
         clock: ``(1,) int64`` the partition's watermark, ms, moved on.
         base: Address that texts refer to.

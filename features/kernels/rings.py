@@ -29,6 +29,9 @@ I, U = types.int64, types.uint64
 START, RING, SHAPE, LANES = 0, 8, 16, 24
 """Byte offsets inside a group."""
 
+COUNT_LANE, SUM_LANE, HIGHEST_LANE, LOWEST_LANE, MOMENTS_LANE, NO_LANE = range(6)
+"""Sorts of lanes; the two words behind the first of moments are no lanes of their own."""
+
 GROUP_WORDS = 3
 """Words of a group before its lanes; then two words a lane."""
 
@@ -97,6 +100,19 @@ def add_to_moments(word, value):
     set_f64(word, number)
     set_f64(word + 8, moved)
     set_f64(word + 16, get_f64(word + 16) + (value - mean) * (value - moved))
+
+
+@numba.njit(inline="always", **COMPILE)
+def fold_into_lane(word, sort, value):
+    """One event more in a lane."""
+    if sort == COUNT_LANE:
+        set_i64(word, get_i64(word) + 1)
+    elif sort == SUM_LANE:
+        set_f64(word, get_f64(word) + value)
+    elif sort <= LOWEST_LANE:
+        keep_peak(word, peak_of(value, sort == LOWEST_LANE))
+    elif sort == MOMENTS_LANE:
+        add_to_moments(word, value)
 
 
 @numba.njit(**COMPILE)
@@ -332,56 +348,13 @@ def past_tile(arena, free, group, lanes, tile, window, time):
 
 
 @numba.njit(**COMPILE)
-def add_count_to_past(arena, group, lanes, index, lane):
+def fold_into_past(arena, group, words, index, lane, sort, value):
     """One event more in the tile at ``index``, and in every aggregate that holds it."""
     shape = get_i64(group + SHAPE)
     head, front, capacity = shape & _F16, (shape >> 32) & _F16, shape >> 48
-    ring, entry = arena + 8 * get_i64(group + RING), 8 * (lanes + 1)
+    ring, entry = arena + 8 * get_i64(group + RING), 8 * (words + 1)
     first = 0 if index < front else index
     for held in range(first, index + 1):
-        word = ring + _place(head + held, capacity) * entry + 8 + 8 * lane
-        set_i64(word, get_i64(word) + 1)
+        fold_into_lane(ring + _place(head + held, capacity) * entry + 8 + 8 * lane, sort, value)
     if index >= front:
-        word = group + LANES + 8 * (lanes + lane)
-        set_i64(word, get_i64(word) + 1)
-
-
-@numba.njit(**COMPILE)
-def add_value_to_past(arena, group, lanes, index, lane, value):
-    """``value`` more in the tile at ``index``, and in every aggregate that holds it."""
-    shape = get_i64(group + SHAPE)
-    head, front, capacity = shape & _F16, (shape >> 32) & _F16, shape >> 48
-    ring, entry = arena + 8 * get_i64(group + RING), 8 * (lanes + 1)
-    first = 0 if index < front else index
-    for held in range(first, index + 1):
-        word = ring + _place(head + held, capacity) * entry + 8 + 8 * lane
-        set_f64(word, get_f64(word) + value)
-    if index >= front:
-        word = group + LANES + 8 * (lanes + lane)
-        set_f64(word, get_f64(word) + value)
-
-
-@numba.njit(**COMPILE)
-def keep_peak_in_past(arena, group, lanes, index, lane, peak):
-    """``peak`` in the tile at ``index``, and in every aggregate that holds it."""
-    shape = get_i64(group + SHAPE)
-    head, front, capacity = shape & _F16, (shape >> 32) & _F16, shape >> 48
-    ring, entry = arena + 8 * get_i64(group + RING), 8 * (lanes + 1)
-    first = 0 if index < front else index
-    for held in range(first, index + 1):
-        keep_peak(ring + _place(head + held, capacity) * entry + 8 + 8 * lane, peak)
-    if index >= front:
-        keep_peak(group + LANES + 8 * (lanes + lane), peak)
-
-
-@numba.njit(**COMPILE)
-def add_to_moments_in_past(arena, group, lanes, index, lane, value):
-    """``value`` more in the tile at ``index``, and in every aggregate that holds it."""
-    shape = get_i64(group + SHAPE)
-    head, front, capacity = shape & _F16, (shape >> 32) & _F16, shape >> 48
-    ring, entry = arena + 8 * get_i64(group + RING), 8 * (lanes + 1)
-    first = 0 if index < front else index
-    for held in range(first, index + 1):
-        add_to_moments(ring + _place(head + held, capacity) * entry + 8 + 8 * lane, value)
-    if index >= front:
-        add_to_moments(group + LANES + 8 * (lanes + lane), value)
+        fold_into_lane(group + LANES + 8 * (words + lane), sort, value)

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from features.errors import Misdeclared
 from features.expressions import Column, Expression
-from features.kinds.kind import RowKind
+from features.kinds.kind import RowKind, as_text
 from features.schema import Schema
 
 
@@ -24,10 +23,7 @@ class Category(RowKind):
 
     def check(self, schema: Schema) -> None:
         """The field is a text."""
-        if schema[self.field].type is not str:
-            raise Misdeclared(
-                f"category of {self.field!r}, which is a {schema[self.field].type.__name__}; use raw() for numbers"
-            )
+        as_text(self.field, schema)
 
     def value(self) -> Expression:
         """The field."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from features.expressions import Expression
-from features.kernels import fold
-from features.kinds.kind import WindowedKind
+from features.kernels import fold, rings
+from features.kinds.kind import Taken, WindowedKind
 from features.plan import Plan
 from features.windows import Window
 
@@ -16,7 +16,13 @@ class Count(WindowedKind):
 
     def plan(self, plan: Plan) -> None:
         """One lane."""
-        plan.output(fold.COUNT, plan.count(self.windowed(), self.where), missing=self.missing)
+        plan.output(
+            fold.COUNT, plan.lane(rings.COUNT_LANE, self.windowed(), self.where), missing=self.missing
+        )
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - the window is given
+        """Their number."""
+        return len(taken)
 
 
 def count(*, window: Window | timedelta = timedelta(0), where: Expression | None = None) -> Count:

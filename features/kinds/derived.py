@@ -1,17 +1,24 @@
 """Derived: an expression over the event's fields, such as a ratio or a part of local time."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 from features.expressions import Expression, event_time
-from features.kinds.kind import RowKind, as_column, as_number
+from features.kinds.kind import ADDED_LATER, RowKind, as_column, as_number, filled
 from features.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived(RowKind):
-    """The value of an expression; missing where one of its fields is, unless it says otherwise."""
+    """The value of an expression; missing where one of its fields is, unless it says otherwise.
+
+    Args:
+        expression: What to compute.
+        missing: What stands for a missing value; NaN by default.
+    """
 
     expression: Expression
+    missing: float = field(default=math.nan, metadata=ADDED_LATER)
 
     def check(self, schema: Schema) -> None:
         """The expression can be computed and is no text."""
@@ -19,12 +26,12 @@ class Derived(RowKind):
 
     def value(self) -> Expression:
         """The expression."""
-        return self.expression
+        return filled(self.expression, self.missing)
 
 
-def derived(expression: Expression) -> Derived:
+def derived(expression: Expression, *, missing: float = math.nan) -> Derived:
     """The value of an expression over the event's fields."""
-    return Derived(expression=expression)
+    return Derived(expression=expression, missing=missing)
 
 
 def time_part(part: str, zone: str = "UTC", of: Expression | str | None = None) -> Derived:

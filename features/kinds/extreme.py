@@ -5,45 +5,38 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from features.expressions import Expression
-from features.kernels import fold
-from features.kinds.kind import WindowedKind, as_column, as_number
-from features.plan import LaneSort, Plan
-from features.schema import Schema
+from features.kernels import fold, rings
+from features.kinds.kind import Taken, WindowedNumberKind, as_column
+from features.plan import Fill, Plan
 from features.windows import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Max(WindowedKind):
+class Max(WindowedNumberKind):
     """The highest value of the events that have it; missing of nothing. Zero has no sign."""
-
-    of: Expression
-
-    def check(self, schema: Schema) -> None:
-        """The value is a number."""
-        WindowedKind.check(self, schema)
-        as_number(self.of, schema, "max")
 
     def plan(self, plan: Plan) -> None:
         """One lane."""
-        lane = plan.summary(self.windowed(), self.where, self.of, LaneSort.HIGHEST)
+        lane = plan.lane(rings.HIGHEST_LANE, self.windowed(), self.where, self.of, self.fill)
         plan.output(fold.HIGHEST, lane, missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - the window is given
+        """The highest."""
+        return max((value for _, value in taken), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Min(WindowedKind):
+class Min(WindowedNumberKind):
     """The lowest value of the events that have it; missing of nothing. Zero has no sign."""
-
-    of: Expression
-
-    def check(self, schema: Schema) -> None:
-        """The value is a number."""
-        WindowedKind.check(self, schema)
-        as_number(self.of, schema, "min")
 
     def plan(self, plan: Plan) -> None:
         """One lane."""
-        lane = plan.summary(self.windowed(), self.where, self.of, LaneSort.LOWEST)
+        lane = plan.lane(rings.LOWEST_LANE, self.windowed(), self.where, self.of, self.fill)
         plan.output(fold.LOWEST, lane, missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - the window is given
+        """The lowest."""
+        return min((value for _, value in taken), default=None)
 
 
 def max_(
@@ -52,9 +45,10 @@ def max_(
     window: Window | timedelta = timedelta(0),
     where: Expression | None = None,
     missing: float = math.nan,
+    fill: Fill = None,
 ) -> Max:
     """The highest value in a window."""
-    return Max(of=as_column(of), window=window, where=where, missing=missing)
+    return Max(of=as_column(of), window=window, where=where, missing=missing, fill=fill)
 
 
 def min_(
@@ -63,6 +57,7 @@ def min_(
     window: Window | timedelta = timedelta(0),
     where: Expression | None = None,
     missing: float = math.nan,
+    fill: Fill = None,
 ) -> Min:
     """The lowest value in a window."""
-    return Min(of=as_column(of), window=window, where=where, missing=missing)
+    return Min(of=as_column(of), window=window, where=where, missing=missing, fill=fill)

@@ -1,63 +1,51 @@
 """Last: the newest value of an entity."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from features.expressions import Column, Expression
-from features.kernels import fold
-from features.kinds.category import category
-from features.kinds.kind import KeyedKind, as_column, as_number
-from features.plan import Plan
-from features.schema import Schema
+from features.expressions import Expression
+from features.kernels import cells, fold
+from features.kinds.kind import NumberKind, Taken, TextKind, as_column, by_time
+from features.plan import Fill, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Last(KeyedKind):
+class Last(NumberKind):
     """The value of the newest event that has it, by (event time, log order); missing of nothing."""
-
-    of: Expression
-
-    def check(self, schema: Schema) -> None:
-        """The value is a number."""
-        KeyedKind.check(self, schema)
-        as_number(self.of, schema, "last")
 
     def plan(self, plan: Plan) -> None:
         """A cell."""
-        plan.output(fold.LAST, plan.cell(self.where, self.of, keeps_value=True), missing=self.missing)
+        cell = plan.cell(cells.NEWEST_EVENT, self.where, self.of, self.fill)
+        plan.output(fold.LAST, cell, missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - however long ago
+        """The last of them in order of time."""
+        return by_time(taken)[-1] if taken else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastCategory(KeyedKind):
+class LastCategory(TextKind):
     """The category id of the newest event that has the text; the id of missing of nothing."""
-
-    field: str
-
-    @property
-    def is_category(self) -> bool:
-        """It is."""
-        return True
-
-    def expressions(self) -> Iterator[Expression]:
-        """The text as well."""
-        yield Column(self.field)
-        yield from KeyedKind.expressions(self)
-
-    def check(self, schema: Schema) -> None:
-        """The field is a text."""
-        KeyedKind.check(self, schema)
-        category(self.field).check(schema)
 
     def plan(self, plan: Plan) -> None:
         """A cell whose value is the id's bits."""
-        cell = plan.cell(self.where, Column(self.field), keeps_value=True)
+        cell = plan.cell(cells.NEWEST_EVENT, self.where, self.text)
         plan.output(fold.LAST_ID, cell, is_id=True)
 
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - however long ago
+        """The last of them in order of time."""
+        return by_time(taken)[-1] if taken else None
 
-def last(of: Expression | str, *, where: Expression | None = None, missing: float = math.nan) -> Last:
+
+def last(
+    of: Expression | str,
+    *,
+    where: Expression | None = None,
+    missing: float = math.nan,
+    fill: Fill = None,
+) -> Last:
     """The newest value of an entity."""
-    return Last(of=as_column(of), where=where, missing=missing)
+    return Last(of=as_column(of), where=where, missing=missing, fill=fill)
 
 
 def last_category(field: str, *, where: Expression | None = None) -> LastCategory:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from features.errors import Misdeclared
 from features.expressions import Expression, Logic
-from features.kernels import fold
-from features.kinds.kind import WindowedKind
+from features.kernels import fold, rings
+from features.kinds.kind import Taken, WindowedKind
 from features.plan import Plan
 from features.schema import Schema
 from features.windows import Window
@@ -31,8 +31,12 @@ class Ratio(WindowedKind):
         """Two counts."""
         window = self.windowed()
         holds = self.of if self.where is None else Logic("&", (self.where, self.of))
-        taking_part = plan.count(window, self.where, self.of)
-        plan.output(fold.SHARE, plan.count(window, holds), taking_part, missing=self.missing)
+        taking_part = plan.lane(rings.COUNT_LANE, window, self.where, self.of)
+        plan.output(fold.SHARE, plan.lane(rings.COUNT_LANE, window, holds), taking_part, missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - the window is given
+        """The share of trues."""
+        return sum(value for _, value in taken) / len(taken) if taken else None
 
 
 def ratio(

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from features.expressions import Expression
-from features.kernels import fold
-from features.kinds.kind import KeyedKind
+from features.kernels import cells, fold
+from features.kinds.kind import KeyedKind, Taken
 from features.plan import Plan
 
 
@@ -14,7 +14,11 @@ class RunningCount(KeyedKind):
 
     def plan(self, plan: Plan) -> None:
         """A cell that counts."""
-        plan.output(fold.EVER, plan.cell(self.where, None, keeps_value=False, sort=fold.EVERY_ONE))
+        plan.output(fold.EVER, plan.cell(cells.EVERY_ONE, self.where), missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:  # noqa: ARG002 - however long ago
+        """Their number."""
+        return len(taken)
 
 
 def running_count(*, where: Expression | None = None) -> RunningCount:

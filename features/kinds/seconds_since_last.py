@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from features.expressions import Expression
-from features.kernels import fold
-from features.kinds.kind import KeyedKind
+from features.kernels import cells, fold
+from features.kinds.kind import KeyedKind, Taken
 from features.plan import Plan
 
 
@@ -15,7 +15,11 @@ class SecondsSinceLast(KeyedKind):
 
     def plan(self, plan: Plan) -> None:
         """A cell without a value."""
-        plan.output(fold.SINCE, plan.cell(self.where, None, keeps_value=False), missing=self.missing)
+        plan.output(fold.SINCE, plan.cell(cells.NEWEST_EVENT, self.where), missing=self.missing)
+
+    def meaning(self, taken: Taken, now: int) -> float | None:
+        """Since the newest."""
+        return (now - max(time for time, _ in taken)) / 1000 if taken else None
 
 
 def seconds_since_last(*, where: Expression | None = None, missing: float = math.nan) -> SecondsSinceLast:

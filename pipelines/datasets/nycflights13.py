@@ -47,6 +47,7 @@ from pyarrow import csv
 
 from features.errors import Misdeclared
 from pipelines.datasets.clocks import HOUR, MINUTE, Milliseconds, next_time
+from pipelines.example import RECORDS
 
 PUBLISHED_AHEAD = 60 * MINUTE
 
@@ -68,10 +69,6 @@ SCHEMA = pa.schema(
     )
 )
 IDENTITY = ["flight_id", "origin", "carrier", "flight", "dest"]
-
-RECORDS = pa.schema(
-    (pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("time", pa.int64()))
-)
 
 # The destinations that airports.csv does not have: 7,602 flights. None of them changes its clocks.
 ZONES = {

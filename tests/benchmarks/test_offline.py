@@ -5,7 +5,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import offline
-from benchmarks.offline import HEADRACE, POLARS, OfflineRun, agreement, by_headrace, polars_features, summary
+from benchmarks.events import made_up, payments_of
+from benchmarks.offline import (
+    HEADRACE,
+    POLARS,
+    OfflineRun,
+    agreement,
+    by_headrace,
+    by_polars,
+    polars_rows,
+    summary,
+)
 
 
 def test_polars_computes_the_same_where_both_mean_the_same(tmp_path: Path) -> None:
@@ -14,17 +24,29 @@ def test_polars_computes_the_same_where_both_mean_the_same(tmp_path: Path) -> No
 
 def test_agreement_would_see_another_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def shifted(events: pl.DataFrame) -> pl.DataFrame:
-        return polars_features(events.with_columns(ts=pl.col("ts") + pl.int_range(pl.len()) % 2))
+        return polars_rows(events.with_columns(ts=pl.col("ts") + pl.int_range(pl.len()) % 2))
 
-    monkeypatch.setattr(offline, "polars_features", shifted)
+    monkeypatch.setattr(offline, "polars_rows", shifted)
     assert agreement(tmp_path) > 1e-3
 
 
-def test_the_payments_are_typed(tmp_path: Path) -> None:
-    offline.typed_payments(2000, tmp_path / "payments.parquet")
-    by_headrace(tmp_path / "payments.parquet", tmp_path / "rows.parquet")
-    rows = pq.read_table(tmp_path / "rows.parquet")
-    assert rows.num_rows == 2000
+def test_agreement_would_see_another_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_less(events: pl.DataFrame) -> pl.DataFrame:
+        first = events.filter(kind="chargeback")["payment_id"][0]
+        return polars_rows(events.filter((pl.col("kind") == "payment") | (pl.col("payment_id") != first)))
+
+    monkeypatch.setattr(offline, "polars_rows", one_less)
+    assert agreement(tmp_path) == 1
+
+
+def test_the_events_are_typed(tmp_path: Path) -> None:
+    offline.typed_events(2000, tmp_path / "events.parquet")
+    by_headrace(tmp_path / "events.parquet", tmp_path / "rows.parquet")
+    by_polars(tmp_path / "events.parquet", tmp_path / "theirs.parquet")
+    rows, theirs = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("rows", "theirs"))
+    payments = payments_of(made_up(2000))
+    assert rows.num_rows == theirs.num_rows == len(payments)
+    assert rows["label_key"].to_pylist() == theirs["payment_id"].to_pylist()
     assert set(rows["partition"].to_pylist()) == {0, 1, 2, 3}
 
 

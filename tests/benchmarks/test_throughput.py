@@ -37,21 +37,28 @@ def test_control_markers_are_not_counted() -> None:
 
 def test_a_lost_event_is_found() -> None:
     predicted = Predicted({0: stretch([0, 1, 3])})
-    with pytest.raises(WrongAnswers, match="3 events of partition 0 have a prediction, of 4"):
-        predicted.check(AT_LEAST_ONCE, (4,), None, all_of=True)
+    with pytest.raises(WrongAnswers, match=r"3 payments of partition 0 have a prediction, of 4.* begin at 2"):
+        predicted.check(AT_LEAST_ONCE, {0: np.arange(4)}, None, all_of=True)
     with pytest.raises(WrongAnswers, match="of 4"):
-        predicted.check(AT_LEAST_ONCE, (9,), None, all_of=False)
+        predicted.check(AT_LEAST_ONCE, {0: np.arange(9)}, None, all_of=False)
+    predicted.check(AT_LEAST_ONCE, {0: np.array([0, 1, 3, 8])}, None, all_of=False)
+
+
+def test_a_prediction_for_a_chargeback_is_wrong() -> None:
+    predicted = Predicted({0: stretch([0, 1, 2])})
+    with pytest.raises(WrongAnswers, match="begin at 1"):
+        predicted.check(AT_LEAST_ONCE, {0: np.array([0, 2])}, None, all_of=True)
 
 
 def test_repeated_predictions_are_wrong_only_exactly_once() -> None:
     predicted = Predicted({0: stretch([1, 0], repeated=1)})
-    predicted.check(AT_LEAST_ONCE, (2,), None, all_of=True)
+    predicted.check(AT_LEAST_ONCE, {0: np.arange(2)}, None, all_of=True)
     with pytest.raises(WrongAnswers, match="1 predictions came twice"):
-        predicted.check(EXACTLY_ONCE, (2,), None, all_of=True)
+        predicted.check(EXACTLY_ONCE, {0: np.arange(2)}, None, all_of=True)
 
 
 def test_another_score_is_wrong() -> None:
     right = Predicted({0: stretch([0, 1, 2])})
     other = Predicted({0: Stretch(np.arange(2), np.arange(2), np.array([0.0, 1.1]), 0)})
     with pytest.raises(WrongAnswers, match="first at offset 1"):
-        other.check(AT_LEAST_ONCE, (3,), right, all_of=False)
+        other.check(AT_LEAST_ONCE, {0: np.arange(3)}, right, all_of=False)

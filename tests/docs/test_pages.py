@@ -26,6 +26,16 @@ def test_every_block_of_write_a_pipeline_runs(tmp_path: Path, embedded_broker: E
         assert "0 mismatches" in said
 
 
+def test_every_block_of_the_pipelines_page_runs(tmp_path: Path, embedded_broker: EmbeddedBroker) -> None:
+    with ExitStack() as running:
+        reader = Reader(tmp_path, embedded_broker.bootstrap, running)
+        reader.environment["HEADRACE_REGISTRY"] = str(ROOT / "registry")
+        for block in blocks(DOCS / "pipelines.md"):
+            said = reader.follow(block) if block.language == "sh" else ""
+            if "parity" in block.text:
+                assert "99514 rows compared, 0 mismatches" in said
+
+
 def wait_for_predictions(bootstrap: str, count: int) -> None:
     wait_for(lambda: len(read_all(bootstrap, "pumps.predictions", 2)) >= count, f"{count} predictions")
 

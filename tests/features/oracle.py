@@ -41,6 +41,7 @@ class Oracle:
     max_late: int
     ttl: int | None = None
     include_current: bool = False
+    of_nothing: float = math.nan
     watermark: int | None = None
     keys: dict[Any, Key] = field(default_factory=dict)
 
@@ -49,7 +50,7 @@ class Oracle:
         time = event["ts"]
         self.watermark = time if self.watermark is None else max(self.watermark, time)
         if event[self.key] is None:
-            return [math.nan] * len(self.readers)
+            return [self.of_nothing] * len(self.readers)
         key = self.keys.setdefault(event[self.key], Key())
         if self._has_expired(key, time):
             key = self.keys[event[self.key]] = Key()

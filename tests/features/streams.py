@@ -21,6 +21,8 @@ from features.rows import Rows
 from features.schema import EventTime, Field, Schema
 
 Events = Sequence[Mapping[str, Any]]
+STEPS = (0, 0, 1, 250, 999, 1000, 1700, 5000, 12_000, -500, -4_000, -15_000, -40_000, 90_000)
+"""Milliseconds from one event to the next."""
 
 
 def schema(max_late: timedelta = timedelta(seconds=20)) -> Schema:
@@ -84,16 +86,11 @@ def replayed(
 
 
 @st.composite
-def streams(draw: st.DrawFn, *, max_size: int = 60, cards: int = 3) -> list[dict[str, Any]]:
+def streams(draw: st.DrawFn, *, max_size: int = 60, cards: int = 3, scale: int = 1) -> list[dict[str, Any]]:
     """Mostly forward in time, with equal times, jumps ahead and back, null keys and missing values."""
     now, events = draw(st.sampled_from([1_700_000_000_000, -7_000, 0])), []
     for _ in range(draw(st.integers(0, max_size))):
-        step = draw(
-            st.sampled_from(
-                [0, 0, 1, 250, 999, 1000, 1700, 5000, 12_000, -500, -4_000, -15_000, -40_000, 90_000]
-            )
-        )
-        now += step
+        now += scale * draw(st.sampled_from(STEPS))
         events.append(
             {
                 "card": draw(st.sampled_from([f"card-{i}" for i in range(cards)] + [None])),

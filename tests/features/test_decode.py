@@ -115,3 +115,21 @@ def test_an_integer_key_is_its_decimal(number: int, key: str) -> None:
     )
     assert 0 not in decoded.malformed
     assert (1 in decoded.malformed) == (key != str(number))
+
+
+def test_key_and_time_may_be_nested() -> None:
+    nested = Schema(
+        fields=[
+            Field(name="k", type=int, path="cards[0].id", quoted=True),
+            Field(name="t", type=str, path="meta.at"),
+        ],
+        key="k",
+        time=EventTime(field="t", unit="iso8601"),
+    )
+    value = b'{"cards":[{"id":"17"}],"meta":{"at":"2023-11-14T22:13:20Z","u":[]}}'
+    decoded = RecordDecoder(nested).decode(records((b"17", value), (b"18", value), (b"17", b'{"cards":[]}')))
+    assert decoded.columns.times.tolist() == [NOW]
+    assert {row: malformed.reason for row, malformed in decoded.malformed.items()} == {
+        1: "key_mismatch",
+        2: "missing_field",
+    }

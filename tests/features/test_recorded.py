@@ -1,4 +1,5 @@
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,12 @@ from confluent_kafka import murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from features.codecs.judge import LONGEST_RECORD
 from features.errors import Misdeclared
 from features.recorded import BATCH_ROWS, Placer, RecordedFiles, RecordedTable, in_log_order, read_table
+from features.schema import Field
+
+USER = Field(name="user", type=str)
 
 
 def events(keys: list[bytes | None]) -> pa.Table:
@@ -18,7 +23,7 @@ def events(keys: list[bytes | None]) -> pa.Table:
     return pa.table({"key": pa.array(keys, pa.binary()), "value": values, "time": np.arange(len(keys))})
 
 
-def placed(table: pa.Table, key: str, partitions: int) -> tuple[list[int], list[int]]:
+def placed(table: pa.Table, key: Field, partitions: int) -> tuple[list[int], list[int]]:
     """Partitions and offsets, batch after batch."""
     placer = Placer(table.schema, key, partitions)
     parts = [placer.place(batch) for batch in table.to_batches()]
@@ -32,7 +37,7 @@ def test_events_stand_where_publishing_puts_them_in_their_order(
     table = pa.concat_tables([events(keys).slice(skipped, 9), events(keys).slice(skipped + 9)])
     places = [0 if key is None else murmur2(key, partitions) for key in keys[skipped:]]
     counted = [places[:i].count(place) for i, place in enumerate(places)]
-    assert placed(table, "user", partitions) == (places, counted)
+    assert placed(table, USER, partitions) == (places, counted)
 
 
 @pytest.mark.parametrize(
@@ -46,20 +51,29 @@ def test_events_stand_where_publishing_puts_them_in_their_order(
 )
 def test_typed_events_stand_where_publishing_puts_them(users: pa.Array) -> None:
     table = pa.concat_tables([pa.table({"user": users.slice(0, 2)}), pa.table({"user": users.slice(2)})])
-    assert placed(table, "user", 5)[0] == [
+    assert placed(table, USER, 5)[0] == [
         0 if user is None else murmur2(str(user).encode(), 5) for user in users.to_pylist()
     ]
 
 
+def test_a_key_may_stand_in_a_struct_or_a_list() -> None:
+    users = ["a", None, "bb", "a"]
+    nested = [{"ids": None if user is None else ["x", user]} for user in users]
+    table = pa.table({"card": pa.array([*nested, None, {"ids": ["x"]}])})
+    for part in (table, table.slice(2)):
+        wanted = [0 if user is None else murmur2(user.encode(), 5) for user in [*users, None, None]]
+        assert placed(part, Field(name="user", type=str, path="card.ids[1]"), 5)[0] == wanted[-len(part) :]
+
+
 def test_what_names_its_partitions_and_offsets_keeps_them() -> None:
     table = pa.table({"user": ["a", "b"], "partition": [5, 6], "offset": [70, 80]})
-    assert placed(table, "user", 2) == ([5, 6], [70, 80])
-    assert placed(table.drop(["offset"]), "user", 2) == ([5, 6], [0, 0])
+    assert placed(table, USER, 2) == ([5, 6], [70, 80])
+    assert placed(table.drop(["offset"]), USER, 2) == ([5, 6], [0, 0])
 
 
 @pytest.mark.parametrize("table", [pa.table({"other": [1]}), pa.table({"user": [{"a": 1}]})])
 def test_events_without_a_key_that_can_be_placed_are_left_to_decoding(table: pa.Table) -> None:
-    assert placed(table, "user", 3)[0] == [0]
+    assert placed(table, USER, 3)[0] == [0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
@@ -107,6 +121,19 @@ def test_a_column_may_hold_nulls_unless_the_footer_says_no(tmp_path: Path) -> No
     assert [said.has_nulls(name) for name in ("full", "holes")] == [False, True]
     assert silent.has_nulls("full")
     assert nested.has_nulls("holes")
+
+
+def test_a_column_may_hold_extremes_unless_the_footer_says_no(tmp_path: Path) -> None:
+    numbers = {"finite": [1.0, math.nan], "infinite": [-math.inf, 0.0], "unknown": [math.nan, math.nan]}
+    texts = {"short": ["a", None], "long": ["a", "b" * (LONGEST_RECORD + 1)]}
+    table = pa.table({**numbers, **texts, "whole": [1, 2]})
+    pq.write_table(table, tmp_path / "said.parquet")
+    pq.write_table(table, tmp_path / "silent.parquet", write_statistics=False)
+    said, silent = (RecordedFiles.at(tmp_path / f"{name}.parquet") for name in ("said", "silent"))
+    assert [name for name in table.column_names if said.has_extremes(name)] == ["infinite", "unknown", "long"]
+    assert [name for name in table.column_names if silent.has_extremes(name)] == [*numbers, "long"]
+    held = RecordedTable(table)
+    assert [name for name in table.column_names if held.has_extremes(name)] == ["infinite", "long"]
 
 
 def broken_files(folder: Path) -> dict[str, Path]:

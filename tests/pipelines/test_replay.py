@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -13,17 +14,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from features.codecs.arrow import ArrowCodec
 from features.errors import Misdeclared
 from features.expressions import col
 from features.featureset import FeatureSet
 from features.kinds import count
 from features.recorded import BATCH_ROWS, RecordedFiles, RecordedTable
+from features.replay import Decoder
+from features.schema import Field
 from features.windows import Window
 from models.labels import Labels
 from pipelines.datasets import nycflights13
 from pipelines.flights import pipeline as flights
 from pipelines.pipeline import Pipeline, Source
-from pipelines.replay import replay, replayed, row_schema, write_rows
+from pipelines.replay import replay, replayed, row_schema, rows_of, write_rows
 from tests.features import streams
 
 LABELLED = Pipeline(
@@ -107,6 +111,59 @@ def test_a_column_that_is_not_needed_is_read_only_if_it_may_hold_nulls(tmp_path:
     rows = replayed(pipeline, RecordedFiles.at(path), malformed=malformed)
     assert write_rows(rows, row_schema(pipeline), tmp_path / "rows") == 500
     assert malformed == {"missing_field": 500}
+
+
+UNUSED = [
+    (Field(name="x", type=float), pa.array([1.0, math.nan]), 1),
+    (Field(name="x", type=float), pa.array([1.0, 2.0]), 2),
+    (Field(name="x", type=float, optional=True), pa.array([math.nan, 2.0]), 2),
+    (Field(name="x", type=float, optional=True), pa.array([1.0, -math.inf]), 1),
+    (Field(name="x", type=float, optional=True), pa.array([1.0, math.inf], pa.float16()), 1),
+    (Field(name="x", type=int, optional=True), pa.array([1, 2**63], pa.uint64()), 1),
+    (Field(name="x", type=int, optional=True, quoted=True), pa.array(["1", "one"]), 1),
+    (Field(name="x", type=int, optional=True), pa.array(["1", "1" + "0" * 20]).cast(pa.decimal128(30, 0)), 1),
+    (Field(name="x", type=str, optional=True), pa.array(["a", "b" * 2**24]), 1),
+    (Field(name="x", type=str), pa.array(["a", None]).dictionary_encode(), 1),
+    (Field(name="x", type=str, path="s.x"), pa.array([{"x": "a"}, {"x": None}]), 1),
+    (Field(name="x", type=bool, path="s[1]", optional=True), pa.array([[True], None]), 2),
+]
+"""A field that nothing needs, values of it, and how many rows are well-formed."""
+
+
+@pytest.mark.parametrize(("field", "values", "rows"), UNUSED, ids=str)
+def test_a_value_that_nothing_needs_makes_its_row_malformed_as_if_it_were_needed(
+    field: Field, values: pa.Array, rows: int, tmp_path: Path
+) -> None:
+    schema = dataclasses.replace(streams.schema(), fields=[*streams.schema().fields, field])
+    pipeline = dataclasses.replace(UNLABELLED, source=Source(topic="x", schema=schema, partitions=2))
+    table = typed(2).append_column("s" if field.path else "x", values)
+    assert replay(pipeline, table).num_rows == rows
+    decoded = ArrowCodec(schema).decode(table)
+    assert len(decoded.malformed) == 2 - rows
+    pq.write_table(table, tmp_path / "events.parquet")
+    assert sum(map(len, replayed(pipeline, RecordedFiles.at(tmp_path)))) == rows
+
+
+def test_a_null_in_a_dictionary_that_nothing_needs_makes_its_row_malformed() -> None:
+    kinds = pa.DictionaryArray.from_arrays([0, 1], pa.array(["buy", None]))
+    assert replay(UNLABELLED, typed(2).set_column(4, "kind", kinds)).num_rows == 1
+
+
+def test_a_row_without_a_label_is_negative_only_once_its_horizon_has_closed() -> None:
+    assert LABELLED.labels is not None
+    labels = dataclasses.replace(LABELLED.labels, without="negative")
+    pipeline = dataclasses.replace(LABELLED, labels=labels)
+    events = typed(BATCH_ROWS + 3000)
+    newest = max(events["ts"].to_pylist())
+    rows = pa.Table.from_batches(replayed(pipeline, RecordedTable(events)))
+    known = pa.Table.from_batches(replayed(LABELLED, RecordedTable(events)))["label"].to_pylist()
+    assert rows["label"].to_pylist() == [
+        (0.0 if label is None else label) if time + 30_000 < newest else None
+        for time, label in zip(rows["event_time"].to_pylist(), known, strict=True)
+    ]
+    assert 0 < rows["label"].null_count < len(rows) // 2
+    decoder = Decoder(pipeline.source.schema, RecordedTable(events), events.column_names, 2)
+    assert rows_of(pipeline, decoder.batches()).equals(replay(pipeline, events))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ from features.errors import Misdeclared
 from models.loading import load_model
 from models.microbatch import BatchRule
 from models.registry import ModelRef, Registry
+from models.training.examples import split
 from models.training.plan import TrainingPlan
+from pipelines import card_fraud
 from pipelines.datasets import nycflights13
 from pipelines.flights import pipeline
 from pipelines.pipeline import Pipeline
+from pipelines.replay import replay
 from pipelines.training import train_pipeline
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -83,3 +86,26 @@ def test_the_model_that_is_shipped_fits_the_pipeline_and_is_as_good_as_it_says()
         55_778,
         82_644,
     ]
+
+
+def test_the_fraud_model_that_is_shipped_fits_its_pipeline_and_needs_the_streaming_features() -> None:
+    registry, fraud = Registry.at(str(SHIPPED)), card_fraud.pipeline
+    model = load_model(registry, ModelRef.parse(fraud.model), fraud.engine, fraud.batch)
+    model.warm()
+    training = model.manifest.training
+    assert training is not None
+    assert training.baseline is not None
+    assert training.baseline.columns == ("amount", "hour")
+    assert training.metrics.auc is not None
+    assert training.baseline.metrics.auc is not None
+    assert training.metrics.auc >= 0.9
+    assert training.metrics.auc >= training.baseline.metrics.auc + 0.1
+
+
+def test_the_fraud_model_that_is_shipped_was_trained_on_the_example_events() -> None:
+    fraud = card_fraud.pipeline
+    training = Registry.at(str(SHIPPED)).manifest(fraud.model).training
+    assert fraud.example is not None
+    assert fraud.training is not None
+    assert training is not None
+    assert split(replay(fraud, fraud.example()), fraud.engine, fraud.training).data == training.data

@@ -103,7 +103,7 @@ def test_check_worker_replay_and_parity_on_it(folder: Path, broker: EmbeddedBrok
     run(folder, "replay", "machines.py", "--to", "rows.parquet", *at)
     rows = pq.read_table(folder / "rows.parquet")
     assert len(rows) == scored(6000)
-    assert set(rows["label"].to_pylist()) <= {0.0, 1.0}
+    assert set(rows["label"].to_pylist()) <= {0.0, 1.0, None}
     (folder / "all.jsonl").write_text(anyones.json_lines(EVENTS))
     for workers in ("1", "2"):
         to = ("--to", "offline.parquet", "--workers", workers)

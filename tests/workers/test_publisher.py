@@ -5,24 +5,26 @@ import pyarrow as pa
 import pytest
 
 from features.errors import Misdeclared, Unavailable
+from pipelines.example import RECORDS
 from tests.workers.topics_seen import read_all
 from workers.brokers import EmbeddedBroker, KafkaBroker
-from workers.publisher import RECORDS, FlatOut, Publisher, Rate, Speedup
+from workers.publisher import FlatOut, Publisher, Rate, Speedup
 from workers.topics import Topics, TopicSpec
 
-TIMES = np.array([1000, 2000, 1500, 9000])
+TIMES = np.array([0, 1000, 1000, 8000])
 
 
 def test_flat_out_everything_is_due() -> None:
-    assert FlatOut().due(TIMES, 0) == 4
+    assert FlatOut().due_at(9, TIMES).tolist() == [0, 0, 0, 0]
 
 
 def test_at_a_rate_events_are_spread_evenly() -> None:
-    assert [Rate(10).due(TIMES, seconds) for seconds in (0, 0.1, 0.25, 9)] == [1, 2, 3, 4]
+    assert Rate(10).due_at(0, TIMES).tolist() == [0, 0.1, 0.2, 0.3]
+    assert Rate(10).due_at(4, TIMES).tolist() == [0.4, 0.5, 0.6, 0.7]
 
 
 def test_sped_up_events_come_as_they_happened() -> None:
-    assert [Speedup(2).due(TIMES, seconds) for seconds in (0, 0.49, 0.5, 3.9, 4)] == [1, 1, 3, 3, 4]
+    assert Speedup(2).due_at(9, TIMES).tolist() == [0, 0.5, 0.5, 4]
 
 
 @pytest.mark.parametrize("pace", [Rate, Speedup])
@@ -44,7 +46,7 @@ def test_records_arrive_in_order_on_the_partition_of_their_key(broker: EmbeddedB
         schema=RECORDS,
     )
     told: list[int] = []
-    Publisher(clients, topic).publish(records, FlatOut(), told.append)
+    Publisher(clients, topic).publish([records.slice(0, n - 5), records.slice(n - 5)], FlatOut(), told.append)
     assert sum(told) == n
     seen = read_all(broker.bootstrap, topic, 3)
     assert sorted(int(message.value()) for message in seen) == list(range(n))
@@ -82,4 +84,4 @@ def test_a_topic_that_is_not_there_is_named(embedded_broker: EmbeddedBroker) -> 
     }
     records = pa.table({"key": [b"k"], "value": [b"v"], "time": [0]}, schema=RECORDS)
     with pytest.raises(Unavailable, match="'nowhere-to-be-seen'"):
-        Publisher(clients, "nowhere-to-be-seen").publish(records, FlatOut())
+        Publisher(clients, "nowhere-to-be-seen").publish([records], FlatOut())

@@ -173,7 +173,7 @@ class _Steps:
 
         def publish() -> None:
             try:
-                Publisher(self._clients, self._topic).publish(events, pace, note)
+                Publisher(self._clients, self._topic).publish([events], pace, note)
             except BaseException as error:  # noqa: BLE001 - raised below
                 failure.append(error)
 

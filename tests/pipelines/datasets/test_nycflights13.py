@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from features.errors import Misdeclared
-from pipelines.datasets.nycflights13 import RECORDS, SCHEMA, _data_folder, events, records
+from pipelines.datasets.nycflights13 import SCHEMA, _data_folder, events, records
+from pipelines.example import RECORDS
 
 Row = dict[str, Any]
 Times = dict[str, dict[str, datetime]]

@@ -37,6 +37,9 @@ from features.errors import HeadraceError
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Of the 12 features drawn from all kinds.")
 @click.option(
+    "--offline-events", type=click.IntRange(min=0), help="Events that are replayed from Parquet; 0 for none."
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path),
     default=Path("bench-report.json"),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.archive import as_recorded, partitions
+from features.recorded import Placer, RecordedTable
 from pipelines.card_fraud import pipeline
 from pipelines.datasets.card_payments import CARDS
 from pipelines.datasets.card_payments_json import records
@@ -31,11 +31,15 @@ def payments_of(events: pa.Table) -> pa.Table:
 def scored_offsets(events: pa.Table) -> Scored:
     """Where the payments stand in a topic that held nothing before."""
     source = pipeline.source
-    recorded = as_recorded(events, source.schema[source.schema.key], source.partitions)
-    return {
-        number: part["offset"].filter(_is_payment(part)).to_numpy() for number, part in partitions(recorded)
-    }
+    placer = Placer(events.schema, source.schema[source.schema.key], source.partitions)
+    found: dict[int, list[NDArray[np.int64]]] = {}
+    for batch in RecordedTable(events).batches(events.schema.names):
+        partitions, offsets = placer.place(batch)
+        is_due = _is_payment(batch).to_numpy(zero_copy_only=False)
+        for number in np.unique(partitions).tolist():
+            found.setdefault(number, []).append(offsets[is_due & (partitions == number)])
+    return {number: np.concatenate(parts) for number, parts in found.items()}
 
 
-def _is_payment(events: pa.Table) -> pa.ChunkedArray:
+def _is_payment(events: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
     return pc.invert(pc.starts_with(events["value"], '{"kind":"chargeback"'))

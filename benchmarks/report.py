@@ -11,9 +11,20 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.offline import Offline
 from benchmarks.scaling.report import Scaling
 
-PACKAGES = ("headrace", "confluent-kafka", "faust-streaming", "msgspec", "numba", "numpy", "onnxruntime")
+PACKAGES = (
+    "headrace",
+    "confluent-kafka",
+    "faust-streaming",
+    "msgspec",
+    "numba",
+    "numpy",
+    "onnxruntime",
+    "polars",
+    "pyarrow",
+)
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -136,6 +147,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scaling: bool
     quick: bool
     seed: int
+    offline_events: int = 0
 
 
 class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +173,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: By events a second.
         runs: Every run on the full topic whose span holds a quarter of the events; that of two workers begins late.
         latency_runs: Every short run.
+        offline: Replay from Parquet; see `benchmarks.offline`.
     """
 
     command: str
@@ -180,6 +193,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: dict[str, RateLatency]
     runs: list[ThroughputRun]
     latency_runs: list[LatencyRun]
+    offline: Offline | None = None
 
     def write(self, path: Path) -> None:
         """As indented JSON."""

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from benchmarks import model
+from benchmarks import model, offline
 from benchmarks.cluster import Cluster
 from benchmarks.contender import (
     AT_LEAST_ONCE,
@@ -109,6 +109,11 @@ class Bench:
             timed = payments_of(events)
             pairs = list(zip(timed["key"].to_pylist(), timed["value"].to_pylist(), strict=True))
             self._time(cluster, task, pairs)
+        replayed = None
+        if self.settings.offline_events:
+            replayed = offline.measure(
+                self.settings.offline_events, max(1, self.settings.repetitions), self.console.print
+            )
         ratio, cpu_ratio = ratios(self._runs)
         return BenchReport(
             command=f"python -m benchmarks {shlex.join(sys.argv[1:])}".rstrip(),
@@ -128,6 +133,7 @@ class Bench:
             latency_ms=latencies(self._latency_runs),
             runs=self._runs,
             latency_runs=self._latency_runs,
+            offline=replayed,
         )
 
     def _get_ready(self, task: "_Tasks") -> None:
@@ -212,4 +218,5 @@ def default_settings(*, quick: bool) -> Settings:
         scaling=True,
         quick=quick,
         seed=SEED,
+        offline_events=200_000 if quick else 1_000_000,
     )

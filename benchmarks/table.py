@@ -7,6 +7,7 @@ from rich.table import Table
 
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, TWO_WORKERS
 from benchmarks.drawn import NAME as DRAWN
+from benchmarks.offline import lines
 from benchmarks.report import BenchReport, Percentiles
 from benchmarks.scaling import table as scaling
 
@@ -20,18 +21,7 @@ _TITLES = {**{each.name: each.title for each in _CONTENDERS}, DRAWN: "Headrace, 
 def show(report: BenchReport, console: Console) -> None:
     """Print the tables."""
     if report.throughput:
-        console.print(_throughput(report))
-        for name, value in report.ratio.items():
-            console.print(f"ratio.{name} {value:.2f}  (by CPU {report.cpu_ratio[name]:.2f})")
-        if HANDWRITTEN.name in report.throughput:
-            cpu = report.throughput[HANDWRITTEN.name].cpu_us_per_event
-            console.print(
-                f"hand-written loop: {cpu:.2f} us CPU an event, and {SKETCH_CPU_US} in the design's trial"
-            )
-        if report.cpu_two_workers is not None:
-            console.print(f"CPU an event, two workers over one: {report.cpu_two_workers:.2f} (goal ≤ 1.1)")
-        if report.drawn:
-            console.print(f"drawn by seed {report.settings.seed}: {', '.join(report.drawn)}")
+        _show_race(report, console)
     if report.ready_s is not None:
         cpu = statistics.median(run.cpu_seconds for run in report.ready_runs)
         console.print(f"ready after {report.ready_s:.2f} s (goal ≤ 3), {cpu:.2f} s of CPU")
@@ -42,6 +32,23 @@ def show(report: BenchReport, console: Console) -> None:
         for rate, found in report.latency_ms.items():
             stages = ", ".join(f"{stage} {value:.2f}" for stage, value in found.stages_ms.items())
             console.print(f"stages at {rate}/s, mean ms: {stages}")
+    for line in lines(report.offline) if report.offline is not None else ():
+        console.print(line)
+
+
+def _show_race(report: BenchReport, console: Console) -> None:
+    console.print(_throughput(report))
+    for name, value in report.ratio.items():
+        console.print(f"ratio.{name} {value:.2f}  (by CPU {report.cpu_ratio[name]:.2f})")
+    if HANDWRITTEN.name in report.throughput:
+        cpu = report.throughput[HANDWRITTEN.name].cpu_us_per_event
+        console.print(
+            f"hand-written loop: {cpu:.2f} us CPU an event, and {SKETCH_CPU_US} in the design's trial"
+        )
+    if report.cpu_two_workers is not None:
+        console.print(f"CPU an event, two workers over one: {report.cpu_two_workers:.2f} (goal ≤ 1.1)")
+    if report.drawn:
+        console.print(f"drawn by seed {report.settings.seed}: {', '.join(report.drawn)}")
 
 
 def _throughput(report: BenchReport) -> Table:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from features.kernels.lanes import take_events
 from features.schema import Schema
 
 Int64s = NDArray[np.int64]
@@ -53,13 +54,16 @@ class Columns:
         """``(n,) uint8`` of one field."""
         return self.valid[self.schema.place(name)]
 
-    def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> "Columns":
-        """These events alone."""
+    def take(self, chosen: Int64s) -> "Columns":
+        """These events alone, by their indices."""
+        words = np.empty((len(self.words), len(chosen)), np.int64)
+        valid = np.empty(words.shape, np.uint8)
+        take_events(self.words, self.valid, chosen, words, valid)
         return Columns(
             schema=self.schema,
             buffer=self.buffer,
-            words=np.ascontiguousarray(self.words[:, chosen]),
-            valid=np.ascontiguousarray(self.valid[:, chosen]),
+            words=words,
+            valid=valid,
             times=self.times[chosen],
             positions=self.positions[chosen],
         )

@@ -33,7 +33,7 @@ class DecodedRecords:
         if malformed:
             is_well_formed = np.ones(len(columns), np.bool_)
             is_well_formed[list(malformed)] = False
-            columns = columns.take(is_well_formed)
+            columns = columns.take(np.flatnonzero(is_well_formed))
         return cls(columns=columns, malformed=malformed)
 
 

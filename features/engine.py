@@ -85,7 +85,8 @@ class Engine:
         self.compiled = tuple(
             _compile(schema, declared, plan, places) for declared, plan in zip(keyed, plans, strict=True)
         )
-        self.program = Program(schema, _expressions(self.sets, inputs, score_when))
+        self._expressions = tuple(_expressions(self.sets, inputs, score_when))
+        self.program = Program(schema, self._expressions)
         self.tables = (
             *self.program.tables,
             -1 if score_when is None else self.program.place(score_when),
@@ -104,6 +105,12 @@ class Engine:
     def state_fingerprint(self) -> str:
         """Names state: everything that the fold depends on."""
         return state_fingerprint(self.schema, self.sets)
+
+    @property
+    def fields(self) -> set[str]:
+        """Names of the fields that rows depend on, beside the event time."""
+        read = {name for expression in self._expressions for name in expression.fields()}
+        return read.union(*(declared.key for declared in self.sets))
 
     def new_partition(self) -> "PartitionState":
         """The state of a partition before its first record."""
@@ -141,15 +148,20 @@ class PartitionState:
             for compiled, row in zip(engine.compiled, self._states, strict=True)
         )
 
-    def process(self, columns: Columns) -> Rows:
-        """Read and fold a slice of the partition's well-formed events, in log order."""
+    def process(self, columns: Columns, heights: Int64s | None = None) -> Rows:
+        """Read and fold a slice of the partition's well-formed events, in log order.
+
+        Args:
+            columns: All of them, or those of a shard of its keys.
+            heights: ``(n,) int64`` the partition's watermark after each event, ms; needed of a shard.
+        """
         engine, n = self.engine, len(columns)
         events = np.empty(n, np.int64)
         block = np.empty((n, len(engine.float_columns)), np.float32)
         ids = np.empty((n, len(engine.category_columns)), np.int64)
         while (count := process_slice(
             *engine.tables, self._states, self._clock, columns.base, columns.words, columns.valid, columns.times,
-            events, block, ids,
+            columns.times if heights is None else heights, events, block, ids,
         )) == NO_ROOM:  # fmt: skip
             for state in self._keyed:
                 state.grow()

@@ -152,18 +152,18 @@ class RecomputedRow:
 
 def recomputed_rows(slices: Slices, wanted: Iterable[tuple[int, int]]) -> Iterator[RecomputedRow]:
     """The rows at these positions (partition, offset), in the order of the stream."""
-    by_partition: dict[int, list[int]] = {}
-    for partition, offset in wanted:
-        by_partition.setdefault(partition, []).append(offset)
+    positions = set(wanted)
+    some = np.array([offset for _, offset in positions], np.int64)
     for piece in slices():
-        offsets = piece.offsets[piece.rows.events]
-        for row in np.flatnonzero(np.isin(offsets, by_partition.get(piece.partition, []))).tolist():
-            yield RecomputedRow(
-                partition=piece.partition,
-                offset=int(offsets[row]),
-                event=piece.columns.take(piece.rows.events[row : row + 1]),
-                row=piece.rows.alone(row),
-            )
+        partitions, offsets = piece.batch.partitions[piece.events], piece.batch.offsets[piece.events]
+        for row in np.flatnonzero(np.isin(offsets, some)).tolist():
+            if (position := (int(partitions[row]), int(offsets[row]))) in positions:
+                yield RecomputedRow(
+                    partition=position[0],
+                    offset=position[1],
+                    event=piece.batch.columns.take(piece.events[row : row + 1]),
+                    row=piece.row(row),
+                )
 
 
 def differences(engine: Engine, row: RecomputedRow, online: Features | None) -> tuple[Difference, ...]:
@@ -212,13 +212,15 @@ def _evidence(engine: Engine, slices: Slices, row: RecomputedRow, columns: set[s
             )
     watermark = NO_TIME
     for piece in slices():
-        if piece.partition != row.partition:
+        its = np.flatnonzero(piece.batch.partitions == row.partition)
+        if not len(its):
             continue
-        watermarks = np.maximum(np.maximum.accumulate(piece.columns.times), watermark)
-        watermark = int(watermarks[-1]) if len(watermarks) else watermark
+        events, offsets = piece.batch.columns.take(its), piece.batch.offsets[its]
+        watermarks = np.maximum(np.maximum.accumulate(events.times), watermark)
+        watermark = int(watermarks[-1])
         for search in searches:
-            search.look(piece, watermarks)
-        if len(piece.offsets) and piece.offsets[-1] >= row.offset:
+            search.look(events, offsets, watermarks)
+        if offsets[-1] >= row.offset:
             break
     for search in searches:
         yield search.evidence()
@@ -238,23 +240,21 @@ class _Search:
     """Of every event since the entity began: time, whether it is late, and by kind whether it is folded for it."""
     shown: deque[tuple[int, Mapping[str, Any]]] = field(default_factory=lambda: deque(maxlen=EVENTS))
 
-    def look(self, piece: ReplayedSlice, watermarks: Int64s) -> None:
-        """Take in the entity's events of the next slice."""
-        is_mine = (piece.offsets <= self.row.offset) & self._is_mine(piece)
-        mine = piece.columns.take(is_mine)
+    def look(self, events: Columns, offsets: Int64s, watermarks: Int64s) -> None:
+        """Take in the entity's events of the partition's next ones."""
+        places = np.flatnonzero((offsets <= self.row.offset) & self._is_mine(events, offsets))
+        mine = events.take(places)
         takes_part = np.column_stack([_takes_part(mine, kind) for kind in self.kinds.values()])
         fields = {name: _field(mine, name) for name in self._fields()}
-        for i, place in enumerate(np.flatnonzero(is_mine).tolist()):
-            offset = int(piece.offsets[place])
+        for i, place in enumerate(places.tolist()):
+            offset = int(offsets[place])
             self._pass(offset, int(mine.times[i]), int(watermarks[place]), takes_part[i])
             self.shown.append((offset, {name: values[i] for name, values in fields.items()}))
 
-    def _is_mine(self, piece: ReplayedSlice) -> NDArray[np.bool_]:
+    def _is_mine(self, events: Columns, offsets: Int64s) -> NDArray[np.bool_]:
         if not self.declared.key:
-            return piece.offsets == self.row.offset
-        return np.logical_and.reduce(
-            [_equals(piece.columns, self.row.event, name) for name in self.declared.key]
-        )
+            return offsets == self.row.offset
+        return np.logical_and.reduce([_equals(events, self.row.event, name) for name in self.declared.key])
 
     def _pass(self, offset: int, time: int, watermark: int, takes_part: NDArray[np.bool_]) -> None:
         """One event in log order: expiry, then the row is read, then the event is folded."""

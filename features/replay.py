@@ -3,133 +3,310 @@
 ::
 
     replay = Replay(engine)                            # one state a partition
-    for piece in replay.table(recorded):               # raw or typed, see features.archive
-        piece.columns, piece.rows                      # events of a slice, rows of the scored ones
+    for piece in replay.fold(decoder.batches()):       # decoded from what features.recorded reads
+        piece.floats, piece.digests                    # rows of the scored events
+
+What can be proven not to matter is not read: a typed column that nothing needs and that makes no row malformed.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from features.archive import is_raw, partitions, records_of
-from features.codecs.arrow import ArrowCodec
+from features.archive import is_raw, records_of
+from features.codecs.arrow import ArrowCodec, path_in
 from features.columns import Columns, Int64s
 from features.decode import DecodedRecords, RecordDecoder, columns_of
-from features.engine import Engine, PartitionState
-from features.errors import Malformed
+from features.engine import NO_TIME, Engine
+from features.errors import Malformed, declared_as
+from features.folder import Folder, Lane, LaneRows, LocalFolder
+from features.kernels.lanes import choose_shards, follow_watermarks, place_rows, sort_by_lane
 from features.kernels.texts import copy_texts
+from features.recorded import UNPLACED, Int32s, Placer, Recorded, with_partitions
 from features.records import RawRecords
 from features.rows import Rows
+from features.schema import Field, Schema
 
-SLICE_ROWS = 4096
-"""Events that are folded at a time; rows do not depend on it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedBatch:
+    """Decoded events of any partitions; those of a partition in log order.
+
+    Args:
+        columns: The ``n`` well-formed events.
+        partitions: ``(n,) int32``.
+        offsets: ``(n,) int64``.
+        malformed: By partition and offset, why a record was left out.
+    """
+
+    columns: Columns
+    partitions: Int32s
+    offsets: Int64s
+    malformed: dict[tuple[int, int], Malformed]
+
+    @classmethod
+    def of(cls, decoded: DecodedRecords, partitions: Int32s, offsets: Int64s) -> "DecodedBatch":
+        """What was decoded, and where each record stands."""
+        malformed = {
+            (int(partitions[row]), int(offsets[row])): reason
+            for row, reason in sorted(decoded.malformed.items())
+        }
+        if malformed:
+            kept = decoded.columns.positions
+            partitions, offsets = partitions[kept], offsets[kept]
+        return cls(columns=decoded.columns, partitions=partitions, offsets=offsets, malformed=malformed)
+
+    def __len__(self) -> int:
+        return len(self.columns) + len(self.malformed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedSlice:
-    """A slice of a partition, folded.
+    """A batch, folded.
 
     Args:
-        partition: Its number.
-        columns: The well-formed events.
-        offsets: ``(n,) int64`` their offsets.
-        rows: Rows of the scored ones among them.
-        malformed: By offset, why a record was left out.
+        batch: The well-formed events and what is wrong with the others.
+        events: ``(r,) int64`` which of them are scored, ascending.
+        floats: ``(float columns, r) float32``.
+        categories: ``(category columns, r) int64``.
+        digests: ``(r,) uint64``.
     """
 
-    partition: int
-    columns: Columns
-    offsets: Int64s
-    rows: Rows
-    malformed: dict[int, Malformed]
+    batch: DecodedBatch
+    events: Int64s
+    floats: NDArray[np.float32]
+    categories: Int64s
+    digests: NDArray[np.uint64]
 
-    def table(self, engine: Engine, label_key: str | None = None) -> pa.Table:
-        """The rows as a table.
+    def __len__(self) -> int:
+        return len(self.events)
 
-        Its columns: ``partition``, ``offset``, ``event_time`` (ms), ``key`` (the partition key), ``label_key``
-        (if named), the features (``float32``, or ``int64`` category ids), ``features_digest`` (``uint64``).
-        """
-        scored, rows = self.columns.take(self.rows.events), self.rows
-        data: dict[str, pa.Array] = {
-            "partition": pa.array(np.full(len(rows), self.partition, np.int32)),
-            "offset": pa.array(self.offsets[rows.events]),
-            "event_time": pa.array(scored.times),
-        }
-        data["key"] = field_array(scored, engine.schema.key)
-        if label_key is not None:
-            data["label_key"] = field_array(scored, label_key)
-        data.update({name: pa.array(rows.block[:, i]) for i, name in enumerate(engine.float_columns)})
-        data.update({name: pa.array(rows.ids[:, i]) for i, name in enumerate(engine.category_columns)})
-        data["features_digest"] = pa.array(rows.digests())
-        return pa.table(data)
+    def row(self, number: int) -> Rows:
+        """One row, copied, of the first of some events."""
+        chosen = slice(number, number + 1)
+        return Rows(
+            block=np.ascontiguousarray(self.floats[:, chosen].T),
+            ids=np.ascontiguousarray(self.categories[:, chosen].T),
+            events=np.zeros(1, np.int64),
+        )
+
+    def arrays(self, label_key: str | None = None) -> list[pa.Array]:
+        """The rows' columns, as `row_schema` names them."""
+        columns, chosen = self.batch.columns, None if len(self) == len(self.batch.columns) else self.events
+        named = [columns.schema.key] if label_key is None else [columns.schema.key, label_key]
+        return [
+            pa.array(_chosen(self.batch.partitions, chosen)),
+            pa.array(_chosen(self.batch.offsets, chosen)),
+            pa.array(_chosen(columns.times, chosen)),
+            *(field_array(columns, name, chosen) for name in named),
+            *map(pa.array, self.floats),
+            *map(pa.array, self.categories),
+            pa.array(self.digests),
+        ]
+
+
+def row_schema(engine: Engine, label_key: str | None = None) -> pa.Schema:
+    """Of rows as a table.
+
+    Its columns: ``partition``, ``offset``, ``event_time`` (ms), ``key`` (the partition key), ``label_key``
+    (if named), the features (``float32``, or ``int64`` category ids), ``features_digest`` (``uint64``).
+    """
+    key = engine.schema[engine.schema.key]
+    fields = [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("event_time", pa.int64(), nullable=False),
+        pa.field("key", pa.string() if key.type is str else pa.int64()),
+        *([] if label_key is None else [pa.field("label_key", pa.string())]),
+        *(pa.field(name, pa.float32(), nullable=False) for name in engine.float_columns),
+        *(pa.field(name, pa.int64(), nullable=False) for name in engine.category_columns),
+        pa.field("features_digest", pa.uint64(), nullable=False),
+    ]
+    return pa.schema(fields)
+
+
+class Decoder:
+    """Decodes recorded events of one schema as far as some of its fields are needed.
+
+    Args:
+        schema: The pipeline's.
+        recorded: The events.
+        needed: Fields that are read, key and event time besides.
+        partitions: How many the topic has.
+
+    Raises:
+        Misdeclared: The events have not the fields, or not in usable types; names the part.
+    """
+
+    def __init__(self, schema: Schema, recorded: Recorded, needed: Collection[str], partitions: int) -> None:
+        self._recorded, names = recorded, set(recorded.schema.names)
+        self._is_raw = is_raw(recorded.schema) or names == UNPLACED
+        self._placer = Placer(recorded.schema, schema[schema.key], partitions)
+        if self._is_raw:
+            self.schema, self._names = (
+                schema,
+                sorted(names & {"partition", "offset", "timestamp", "key", "value"}),
+            )
+            self._records = RecordDecoder(schema)
+            return
+        for part, part_schema in recorded.schemas.items():
+            with declared_as(part):
+                ArrowCodec(schema).check(part_schema)
+        read = {schema.key, schema.time.field, *needed}
+        read |= {field.name for field in schema.fields if not _is_harmless(field, recorded)}
+        self.schema = schema.only(read)
+        self._arrow = ArrowCodec(self.schema)
+        paths = [path_in(recorded.schema, field) for field in self.schema.fields]
+        columns = {"partition", "offset", *(path[0] for path in paths if path is not None)}
+        self._names = [name for name in recorded.schema.names if name in columns]
+
+    def batches(self) -> Iterator[DecodedBatch]:
+        """Every event."""
+        for batch in self._recorded.batches(self._names):
+            partitions, offsets = self._placer.place(batch)
+            yield DecodedBatch.of(self._decoded(batch, offsets), partitions, offsets)
+
+    def _decoded(self, batch: pa.RecordBatch, offsets: Int64s) -> DecodedRecords:
+        if self._is_raw:
+            return self._records.decode(records_of(batch, offsets))
+        columns, malformed = columns_of(self.schema, self._arrow.decode(batch))
+        return DecodedRecords.of(columns, malformed)
+
+
+def _is_harmless(field: Field, recorded: Recorded) -> bool:
+    """Whether it is known that no value of a field makes a typed row malformed."""
+    if (path := path_in(recorded.schema, field)) is None:
+        return True
+    name = str(path[0])
+    type_ = recorded.schema.field(name).type
+    is_number = pa.types.is_float32(type_) or pa.types.is_float64(type_)
+    if len(path) > 1 or (not field.optional and (is_number or recorded.has_nulls(name))):  # NaN is missing
+        return False
+    if field.type is str or is_number:
+        return not recorded.has_extremes(name)
+    return bool(pa.types.is_boolean(type_) or (pa.types.is_integer(type_) and not pa.types.is_uint64(type_)))
 
 
 class Replay:
-    """Folds recorded partitions slice by slice; each partition has its own state."""
+    """Folds recorded partitions batch by batch; each partition has its own state.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        engine: What to compute.
+        folder: Where; by default here.
+    """
+
+    def __init__(self, engine: Engine, folder: Folder | None = None) -> None:
         self.engine = engine
-        self._decoder = RecordDecoder(engine.schema)
-        self._arrow = ArrowCodec(engine.schema)
-        self._states: dict[int, PartitionState] = {}
+        self._folder = LocalFolder(engine) if folder is None else folder
+        self._watermarks = np.empty(0, np.int64)
 
-    def state(self, partition: int) -> PartitionState:
-        """The fold of what was fed of a partition."""
-        if partition not in self._states:
-            self._states[partition] = self.engine.new_partition()
-        return self._states[partition]
+    def fold(self, batches: Iterable[DecodedBatch]) -> Iterator[ReplayedSlice]:
+        """Fold batches, each the next of its partitions; while shards fold one, the next is made."""
+        ahead = deque[tuple[DecodedBatch, Sequence[Lane], Callable[[], Sequence[LaneRows]]]]()
+        for batch in batches:
+            lanes = self._lanes(batch)
+            ahead.append((batch, lanes, self._folder.submit(lanes)))
+            if len(ahead) > (self._folder.shards > 1):
+                yield self._joined(*ahead.popleft())
+        while ahead:
+            yield self._joined(*ahead.popleft())
 
-    def records(self, partition: int, records: RawRecords) -> ReplayedSlice:
-        """Fold raw records, the next of their partition."""
-        return self._fold(partition, self._decoder.decode(records), records.offsets)
+    def _lanes(self, batch: DecodedBatch) -> list[Lane]:
+        columns, partitions, shards = batch.columns, batch.partitions, self._folder.shards
+        if not len(columns):
+            return []
+        self._watermarks = with_partitions(self._watermarks, partitions, NO_TIME)
+        heights, lanes = None, partitions
+        if shards > 1:
+            heights = np.empty(len(columns), np.int64)
+            follow_watermarks(partitions, columns.times, self._watermarks, heights)
+            lanes = self._shards(columns) * np.int32(len(self._watermarks)) + partitions
+        if lanes.min() == lanes.max():
+            return [self._lane(int(lanes[0]), batch, None, heights)]
+        starts, order = (
+            np.empty(shards * len(self._watermarks) + 1, np.int64),
+            np.empty(len(columns), np.int64),
+        )
+        sort_by_lane(lanes, starts, order)
+        return [
+            self._lane(int(lane), batch, order[starts[lane] : starts[lane + 1]], heights)
+            for lane in np.flatnonzero(np.diff(starts))
+        ]
 
-    def table(self, table: pa.Table) -> Iterator[ReplayedSlice]:
-        """Fold recorded events, raw or typed, in order of partition and offset."""
-        raw = is_raw(table.schema)
-        if not raw:
-            self._arrow.check(table.schema)
-        for partition, part in partitions(table):
-            for start in range(0, max(1, len(part)), SLICE_ROWS):
-                piece = part.slice(start, SLICE_ROWS)
-                if raw:
-                    yield self.records(partition, records_of(piece))
-                else:
-                    yield self._fold(partition, self._typed(piece), _offsets(piece, start))
+    def _shards(self, columns: Columns) -> Int32s:
+        """``(n,) int32`` the shard of each event."""
+        key, chosen = self.engine.schema.key, np.empty(len(columns), np.int32)
+        is_text = columns.schema[key].type is str
+        choose_shards(
+            columns.base, columns.word(key), columns.is_valid(key), is_text, self._folder.shards, chosen
+        )
+        return chosen
 
-    def _typed(self, table: pa.Table) -> DecodedRecords:
-        decoded = self._arrow.decode(table)
-        columns, malformed = columns_of(self.engine.schema, decoded)
-        return DecodedRecords.of(columns, malformed)
-
-    def _fold(self, partition: int, decoded: DecodedRecords, offsets: Int64s) -> ReplayedSlice:
-        return ReplayedSlice(
+    def _lane(self, lane: int, batch: DecodedBatch, places: Int64s | None, heights: Int64s | None) -> Lane:
+        shard, partition = divmod(lane, len(self._watermarks))
+        return Lane(
+            shard=shard,
             partition=partition,
-            columns=decoded.columns,
-            offsets=offsets[decoded.columns.positions],
-            rows=self.state(partition).process(decoded.columns),
-            malformed={int(offsets[row]): reason for row, reason in sorted(decoded.malformed.items())},
+            places=places,
+            columns=batch.columns if places is None else batch.columns.take(places),
+            heights=heights if places is None or heights is None else heights[places],
         )
 
+    def _joined(
+        self, batch: DecodedBatch, lanes: Sequence[Lane], rows: Callable[[], Sequence[LaneRows]]
+    ) -> ReplayedSlice:
+        """The lanes' rows, in the order of the batch."""
+        folded = rows()
+        events = [
+            each.rows.events if lane.places is None else lane.places[each.rows.events]
+            for lane, each in zip(lanes, folded, strict=True)
+        ]
+        scored = np.zeros(len(batch.columns), np.bool_)
+        for each in events:
+            scored[each] = True
+        where = np.cumsum(scored) - 1
+        count = int(where[-1]) + 1 if len(where) else 0
+        joined = ReplayedSlice(
+            batch=batch,
+            events=np.flatnonzero(scored),
+            floats=np.empty((len(self.engine.float_columns), count), np.float32),
+            categories=np.empty((len(self.engine.category_columns), count), np.int64),
+            digests=np.empty(count, np.uint64),
+        )
+        for places, its in zip(events, folded, strict=True):
+            place_rows(
+                its.rows.block, its.rows.ids, its.digests, where[places], joined.floats, joined.categories,
+                joined.digests,
+            )  # fmt: skip
+        return joined
 
-def _offsets(table: pa.Table, start: int) -> Int64s:
-    if "offset" in table.schema.names:
-        return table["offset"].to_numpy()
-    return np.arange(start, start + len(table))
+
+def decoded_records(decoder: RecordDecoder, partition: int, records: RawRecords) -> DecodedBatch:
+    """Raw records, the next of their partition."""
+    partitions = np.full(len(records), partition, np.int32)
+    return DecodedBatch.of(decoder.decode(records), partitions, records.offsets)
 
 
-def field_array(columns: Columns, name: str) -> pa.Array:
-    """One field of the events as an Arrow array."""
-    kind, valid = columns.schema[name].type, columns.is_valid(name).view(np.bool_)
+def _chosen(values: NDArray[Any], chosen: Int64s | None) -> NDArray[Any]:
+    return values if chosen is None else values[chosen]
+
+
+def field_array(columns: Columns, name: str, chosen: Int64s | None = None) -> pa.Array:
+    """One field of the events, or of the chosen ones, as an Arrow array."""
+    kind, valid = columns.schema[name].type, _chosen(columns.is_valid(name), chosen).view(np.bool_)
+    words, mask = _chosen(columns.word(name), chosen), None if valid.all() else ~valid
     if kind is str:
-        refs = np.where(valid, columns.word(name), 0)
-        offsets = np.zeros(len(columns) + 1, np.int32)
+        refs = words if mask is None else np.where(valid, words, 0)
+        offsets = np.zeros(len(refs) + 1, np.int32)
         np.cumsum(refs & 0xFFFFFF, out=offsets[1:])
         data = np.empty(int(offsets[-1]) + 8, np.uint8)
         copy_texts(columns.base, refs, data.ctypes.data)
-        texts = pa.StringArray.from_buffers(len(columns), pa.py_buffer(offsets), pa.py_buffer(data))
-        return pa.compute.if_else(pa.array(valid), texts, None)
-    values = columns.number(name) if kind is float else columns.word(name)
-    array = pa.array(values, mask=~valid)
+        is_there = None if mask is None else pa.array(valid).buffers()[1]
+        return pa.StringArray.from_buffers(len(refs), pa.py_buffer(offsets), pa.py_buffer(data), is_there)
+    array = pa.array(words.view(np.float64) if kind is float else words, mask=mask)
     return array.cast(pa.bool_()) if kind is bool else array

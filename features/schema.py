@@ -2,7 +2,7 @@
 
 import difflib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -164,6 +164,14 @@ class Schema:
     def place(self, name: str) -> int:
         """The field's row in columns."""
         return self._places[name]
+
+    def only(self, names: Collection[str]) -> "Schema":
+        """The same with these fields alone; key and event time have to be among them."""
+        return Schema(
+            fields=[declared for declared in self.fields if declared.name in names],
+            key=self.key,
+            time=self.time,
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

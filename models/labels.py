@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from features.columns import Columns
 from features.errors import Misdeclared, declared_as
 from features.expressions import Column, Expression
+from features.kernels.search import search_pairs
 from features.program import evaluate
 from features.schema import Schema
 
@@ -40,6 +41,10 @@ class Labels:
     horizon: timedelta
     without: Literal["missing", "negative"] = "missing"
     wins: Literal["first", "last"] = "first"
+
+    def fields(self) -> set[str]:
+        """Names of the fields that the labels and their key read."""
+        return {self.key, *self.when.fields(), *self.value.fields()}
 
     def check(self, schema: Schema) -> None:
         """Raise `Misdeclared` if the labels can't be computed from these fields."""
@@ -83,6 +88,7 @@ class LabelJoin:
         nothing = np.empty(0, np.int64)
         self._keys, self._times, self._rows = nothing, nothing, nothing
         self._label_keys, self._label_times, self._label_values = nothing, nothing, np.empty(0, np.float64)
+        self._new_labels: list[tuple[Int64s, Int64s, Float64s]] = []
 
     @property
     def waiting(self) -> int:
@@ -97,9 +103,8 @@ class LabelJoin:
 
     def add_labels(self, keys: Int64s, times: Int64s, values: Float64s) -> None:
         """Labels, in log order."""
-        self._label_keys = np.concatenate([self._label_keys, keys])
-        self._label_times = np.concatenate([self._label_times, times])
-        self._label_values = np.concatenate([self._label_values, values])
+        if len(keys):
+            self._new_labels.append((keys, times, values))
 
     def close(self, watermark: int | None = None) -> LabelledRows:
         """Take the rows whose horizon lies before the watermark (ms); all of them if it is None."""
@@ -121,19 +126,29 @@ class LabelJoin:
         """The label of each row."""
         without = 0.0 if self._declared.without == "negative" else np.nan
         found = np.full(len(keys), without)
-        order = np.lexsort((self._label_times, self._label_keys))
-        label_keys, label_times = self._label_keys[order], self._label_times[order]
+        self._sort_labels()
+        label_keys, label_times = self._label_keys, self._label_times
         by_first = self._declared.wins == "first"
         bounds = times if by_first else times + self._horizon
         at = _search(label_keys, label_times, keys, bounds, side="left" if by_first else "right")
         at = at if by_first else at - 1
-        inside = (at >= 0) & (at < len(order))
+        inside = (at >= 0) & (at < len(label_keys))
         place = np.where(inside, at, 0)
-        if len(order):
+        if len(label_keys):
             inside &= label_keys[place] == keys
             inside &= (label_times[place] >= times) & (label_times[place] <= times + self._horizon)
-            found[inside] = self._label_values[order[place[inside]]]
+            found[inside] = self._label_values[place[inside]]
         return found
+
+    def _sort_labels(self) -> None:
+        """By key and time, equal ones in log order."""
+        if not self._new_labels:
+            return
+        held = (self._label_keys, self._label_times, self._label_values)
+        keys, times, values = map(np.concatenate, zip(held, *self._new_labels, strict=True))
+        order = np.lexsort((times, keys))
+        self._label_keys, self._label_times, self._label_values = keys[order], times[order], values[order]
+        self._new_labels.clear()
 
     def _forget_labels(self, watermark: int | None) -> None:
         """Labels older than every row that may still come or waits are of no use."""
@@ -159,10 +174,8 @@ def label_events(columns: Columns, labels: Labels) -> tuple[Int64s, Int64s, Floa
 
 def _search(
     sorted_keys: Int64s, sorted_times: Int64s, keys: Int64s, times: Int64s, *, side: Literal["left", "right"]
-) -> NDArray[np.intp]:
+) -> Int64s:
     """``searchsorted`` over pairs (key, time)."""
-    pair = np.dtype([("key", np.int64), ("time", np.int64)])
-    held, wanted = np.empty(len(sorted_keys), pair), np.empty(len(keys), pair)
-    held["key"], held["time"] = sorted_keys, sorted_times
-    wanted["key"], wanted["time"] = keys, times
-    return np.searchsorted(held, wanted, side=side)
+    found = np.empty(len(keys), np.int64)
+    search_pairs(sorted_keys, sorted_times, keys, times, side == "right", found)
+    return found

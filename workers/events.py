@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.archive import is_raw, read_events
+from features.archive import is_raw
 from features.codecs.arrow import ArrowCodec
 from features.decode import RecordDecoder, columns_of
 from features.errors import Misdeclared
 from features.paths import look_up, put
+from features.recorded import Recorded, RecordedFiles, RecordedTable, read_table
 from features.records import NO_TIMESTAMP, Records
 from features.replay import field_array
 from pipelines.example import RECORDS
@@ -29,18 +30,18 @@ def _is_json_lines(source: Path) -> bool:
     return source.is_file() and source.suffix in {".jsonl", ".ndjson", ".json"}
 
 
-def recorded(pipeline: Pipeline, source: Path) -> pa.Table:
+def recorded(pipeline: Pipeline, source: Path) -> Recorded:
     """Recorded events of a Parquet file or folder, or of a file of JSON lines, for replay."""
     if _is_json_lines(source):
-        return _json_lines(pipeline, source)
-    return read_events(source)
+        return RecordedTable(_json_lines(pipeline, source))
+    return RecordedFiles.at(source)
 
 
 def publishable(pipeline: Pipeline, source: Path) -> pa.Table:
     """The same events with the columns of `pipelines.example.RECORDS`, in their order."""
     if _is_json_lines(source):
         return _json_lines(pipeline, source)
-    table = read_events(source)
+    table = read_table(RecordedFiles.at(source))
     if set(RECORDS.names) <= set(table.schema.names):
         return table.select(RECORDS.names).cast(RECORDS)
     if is_raw(table.schema):

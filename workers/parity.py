@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
+from features.decode import RecordDecoder
 from features.logged import Features, rows_of
 from features.mismatch import PublishedRow
 from features.parity import ParityReport, RowDigests, compare, explained
-from features.replay import Replay, ReplayedSlice
+from features.recorded import Recorded, in_log_order
+from features.replay import Decoder, Replay, ReplayedSlice, decoded_records
 from pipelines.pipeline import Pipeline
 from workers.log import LogReader
 from workers.predictions import RecordPosition
@@ -105,14 +106,16 @@ def dead_letter_positions(pipeline: Pipeline, settings: Settings) -> set[tuple[i
 def topic_slices(pipeline: Pipeline, settings: Settings) -> Iterator[ReplayedSlice]:
     """The source topic, folded from its beginning."""
     reader = LogReader(settings.clients(), pipeline.source.topic)
-    replay = Replay(pipeline.engine)
-    for number, records in reader.read(reader.everything()):
-        yield replay.records(number, records)
+    decoder = RecordDecoder(pipeline.source.schema)
+    batches = (decoded_records(decoder, *each) for each in reader.read(reader.everything()))
+    return Replay(pipeline.engine).fold(batches)
 
 
-def archive_slices(pipeline: Pipeline, archive: pa.Table) -> Iterator[ReplayedSlice]:
+def archive_slices(pipeline: Pipeline, archive: Recorded) -> Iterator[ReplayedSlice]:
     """A raw archive of the source topic, folded."""
-    return Replay(pipeline.engine).table(archive)
+    archive, schema = in_log_order(archive), pipeline.source.schema
+    decoder = Decoder(schema, archive, [field.name for field in schema.fields], pipeline.source.partitions)
+    return Replay(pipeline.engine).fold(decoder.batches())
 
 
 def recomputed_digests(slices: Iterator[ReplayedSlice], progress: Progress) -> RowDigests:
@@ -121,17 +124,17 @@ def recomputed_digests(slices: Iterator[ReplayedSlice], progress: Progress) -> R
     for piece in slices:
         parts.append(
             RowDigests(
-                partitions=np.full(len(piece.rows), piece.partition, np.int64),
-                offsets=piece.offsets[piece.rows.events],
-                digests=piece.rows.digests(),
+                partitions=piece.batch.partitions[piece.events].astype(np.int64),
+                offsets=piece.batch.offsets[piece.events],
+                digests=piece.digests,
             )
         )
-        progress(len(piece.columns))
+        progress(len(piece.batch.columns))
     return RowDigests.join(parts)
 
 
 def parity(
-    pipeline: Pipeline, settings: Settings, archive: pa.Table | None, progress: Progress
+    pipeline: Pipeline, settings: Settings, archive: Recorded | None, progress: Progress
 ) -> ParityReport:
     """Compare every prediction with its row recomputed from the source topic, or from an archive of it."""
 

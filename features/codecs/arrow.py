@@ -1,7 +1,5 @@
 """Typed Arrow tables to columns: the same meaning as the fields' JSON, without the text."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +9,7 @@ from features.codecs.json import Decoded
 from features.codecs.judge import LONGEST_RECORD, unquoted
 from features.columns import Bytes, Int64s
 from features.errors import Malformed, Misdeclared
-from features.kernels.scan import PADDING
+from features.kernels.lanes import refer_long, refer_short
 from features.paths import FieldPath, path_text
 from features.schema import Field, Schema, did_you_mean
 
@@ -30,7 +28,7 @@ class ArrowCodec:
     def check(self, schema: pa.Schema) -> None:
         """Raise `Misdeclared` unless the table has the fields in usable types."""
         for field in self.schema.fields:
-            if (path := _path_in(schema, field)) is None:
+            if (path := path_in(schema, field)) is None:
                 if field.optional:
                     continue
                 where = path_text(field.json_path)
@@ -43,21 +41,21 @@ class ArrowCodec:
                     f"Column {path_text(path)!r} is {type_}, and the field is a {field.type.__name__}; cast it"
                 )
 
-    def decode(self, table: pa.Table) -> Decoded:
-        """Columns of every row."""
-        words = np.zeros((len(self.schema.fields), len(table)), np.int64)
-        valid = np.zeros((len(self.schema.fields), len(table)), np.uint8)
+    def decode(self, table: pa.Table | pa.RecordBatch) -> Decoded:
+        """Columns of every row; texts stay where Arrow has them if there is but one text field."""
+        words = np.empty((len(self.schema.fields), len(table)), np.int64)
+        valid = np.zeros(words.shape, np.uint8)
         malformed: dict[int, Malformed] = {}
-        texts: list[bytes] = []
+        texts: list[Bytes] = []
         used = 0
         for row, field in enumerate(self.schema.fields):
             if (column := column_of(table, field)) is not None:
-                valid[row] = pc.is_valid(column).to_numpy(zero_copy_only=False)
+                if pa.types.is_dictionary(column.type) and field.type is not str:
+                    column = column.dictionary_decode()
+                valid[row] = pc.is_valid(column).to_numpy(zero_copy_only=False) if column.null_count else 1
                 if field.type is str:
-                    data, refs = _texts(_fitting(field, column, malformed))
-                    words[row] = refs + (used << 24)
-                    texts.append(data)
-                    used += len(data)
+                    texts.append(_refer(_fitting(field, column, malformed), used, words[row]))
+                    used += len(texts[-1])
                 elif _is_text(column.type) or pa.types.is_decimal(column.type):
                     words[row] = _read(field, column.cast(pa.string()), malformed)
                 elif field.type is float:
@@ -68,26 +66,21 @@ class ArrowCodec:
                 for position in np.flatnonzero(valid[row] == 0).tolist():
                     missing = Malformed("missing_field", f"the row has no {field.name!r}")
                     malformed.setdefault(position, missing)
-        buffer = np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8)
+        buffer = texts[0] if len(texts) == 1 else np.concatenate([*texts, np.empty(1, np.uint8)])
         return Decoded(buffer=buffer, words=words, valid=valid, malformed=malformed)
 
     def _integers(self, field: Field, column: pa.Array, malformed: dict[int, Malformed]) -> Int64s:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        is_wrapped = np.zeros(len(column), np.bool_)
+        words = _filled(column.cast(pa.int64(), safe=False))
         if pa.types.is_timestamp(column.type):
-            words: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy()
             ticks, wanted = _PER_SECOND[column.type.unit], _PER_SECOND[self.schema.time.unit]
-            is_wrapped = abs(words) > (2**63 - 1) // max(1, wanted // ticks)
-            words = words // (ticks // wanted) if ticks > wanted else words * (wanted // ticks)
-        elif field.type is bool:
-            words = column.cast(pa.int64()).fill_null(0).to_numpy()
-        else:
-            words = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
-            if pa.types.is_uint64(column.type):
-                is_wrapped = words < 0
-        _refuse(field, is_wrapped & there, malformed)
+            if ticks < wanted:
+                most = (2**63 - 1) // (wanted // ticks)
+                _refuse(field, (words > most) | (words < -most), malformed)
+                words = words * (wanted // ticks)
+            elif ticks > wanted:
+                words = words // (ticks // wanted)
+        elif pa.types.is_uint64(column.type):
+            _refuse(field, words < 0, malformed)
         return words
 
     def _is_usable(self, field: Field, type_: pa.DataType) -> bool:
@@ -104,11 +97,13 @@ class ArrowCodec:
         return bool(is_number or (is_time and field.type is int))
 
 
-def column_of(table: pa.Table, field: Field) -> pa.Array | None:
+def column_of(table: pa.Table | pa.RecordBatch, field: Field) -> pa.Array | None:
     """The values of a field, null where an object, array or item of its path is not there; ``None`` without a column."""
-    if (path := _path_in(table.schema, field)) is None:
+    if (path := path_in(table.schema, field)) is None:
         return None
-    column = table[path[0]].combine_chunks()
+    column = table[path[0]]
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     for step in path[1:]:
         if isinstance(step, int):
             items = pc.list_slice(column, step, step + 1, return_fixed_size_list=True)  # null where too short
@@ -120,7 +115,8 @@ def column_of(table: pa.Table, field: Field) -> pa.Array | None:
     return column
 
 
-def _path_in(schema: pa.Schema, field: Field) -> FieldPath | None:
+def path_in(schema: pa.Schema, field: Field) -> FieldPath | None:
+    """Where a table has a field: under its path, or else in the column of its name; ``None`` if nowhere."""
     if _type_at(schema, field.json_path) is not None:
         return field.json_path
     return (field.name,) if field.name in schema.names else None
@@ -148,6 +144,8 @@ def _is_text(type_: pa.DataType) -> bool:
 def _fitting(field: Field, column: pa.Array, malformed: dict[int, Malformed]) -> pa.Array:
     """Texts, without those that are too large for a reference; they are malformed."""
     texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_string_view(texts.type) and texts.nbytes <= LONGEST_RECORD:  # all of them together
+        return column
     texts = texts.cast(pa.large_binary())
     if (pc.max(pc.binary_length(texts)).as_py() or 0) <= LONGEST_RECORD:
         return column
@@ -163,9 +161,10 @@ def _fitting(field: Field, column: pa.Array, malformed: dict[int, Malformed]) ->
 
 def _floats(field: Field, column: pa.Array, valid: Bytes, malformed: dict[int, Malformed]) -> Int64s:
     """Numbers as the bits of float64, integers as the nearest one; NaN is missing, an infinity malformed."""
-    numbers = column.cast(pa.float64(), safe=False).fill_null(0).to_numpy()
-    valid &= ~np.isnan(numbers)
-    _refuse(field, np.isinf(numbers), malformed)
+    numbers = _filled(column.cast(pa.float64(), safe=False))
+    if not np.isfinite(numbers).all():
+        valid &= ~np.isnan(numbers)
+        _refuse(field, np.isinf(numbers), malformed)
     return numbers.view(np.int64)
 
 
@@ -189,15 +188,30 @@ def _refuse(field: Field, at_fault: NDArray[np.bool_], malformed: dict[int, Malf
         malformed.setdefault(position, Malformed("out_of_range", detail))
 
 
-def _texts(column: pa.Array) -> tuple[bytes, Int64s]:
-    """One run of bytes, and a reference to each text."""
+def _filled(column: pa.Array) -> Int64s:
+    return (column.fill_null(0) if column.null_count else column).to_numpy()
+
+
+def _refer(column: pa.Array, before: int, refs: Int64s) -> Bytes:
+    """Write references to the texts, ``before`` added to where they stand; returns the bytes that hold them."""
     if pa.types.is_dictionary(column.type):
-        data, refs = _texts(column.dictionary)
-        return data, np.append(refs, 0)[column.indices.fill_null(len(refs)).to_numpy()]
-    column = column.cast(pa.large_binary())
-    lengths: Int64s = pc.binary_length(column).fill_null(0).cast(pa.int64()).to_numpy()
-    starts: Sequence[int] | Int64s = np.frombuffer(column.buffers()[1], np.int64)[
-        column.offset : column.offset + len(column)
-    ]
-    data = column.buffers()[2]
-    return (data.to_pybytes() if data else b""), (np.asarray(starts) << 24) | lengths
+        of_each = np.zeros(len(column.dictionary) + 1, np.int64)
+        data = _refer(column.dictionary, before, of_each[:-1])
+        np.take(of_each, _filled_with(column.indices, len(column.dictionary)), out=refs)
+        return data
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    is_short = pa.types.is_string(column.type)
+    _, ends, data = column.buffers()
+    bounds = np.frombuffer(ends or b"", np.int32 if is_short else np.int64)
+    bounds = bounds[column.offset : column.offset + len(column) + 1]
+    if not len(column) or data is None or bounds[0] == bounds[-1]:
+        refs[:] = before << 24
+        return np.zeros(1, np.uint8)
+    first, last = int(bounds[0]), int(bounds[-1])
+    (refer_short if is_short else refer_long)(bounds, before - first, refs)
+    return np.frombuffer(data, np.uint8)[first:last]
+
+
+def _filled_with(indices: pa.Array, fill: int) -> Int64s:
+    return (indices.fill_null(fill) if indices.null_count else indices).to_numpy()

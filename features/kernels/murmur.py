@@ -31,7 +31,10 @@ def murmur2(address, length):
     return W(state ^ (state >> W(15)))
 
 
-@numba.njit("void(i8, i4[::1], i8, i4[::1])", **COMPILE)
+_ENDS = types.Array(types.int32, 1, "C", readonly=True)  # as Arrow hands them over
+
+
+@numba.njit(types.void(types.int64, _ENDS, types.int64, types.int32[::1]), **COMPILE)
 def place_keys(base, ends, partitions, places):
     """The partition of each key: texts one behind the other, ``ends`` has one more than there are keys."""
     for i in range(places.size):

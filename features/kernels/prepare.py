@@ -213,7 +213,7 @@ def run_program(
 
 
 @numba.njit(**COMPILE)
-def choose_rows(scored, watermark, data, known, times, watermarks, rows, events):
+def choose_rows(scored, watermark, data, known, heights, watermarks, rows, events):
     """Which events get which row, and the running watermark; returns how many rows.
 
     Args:
@@ -221,14 +221,14 @@ def choose_rows(scored, watermark, data, known, times, watermarks, rows, events)
         watermark: Of the partition before this slice.
         data: As `run_program` wrote it.
         known: As `run_program` wrote it.
-        times: ``(n,) int64``.
-        watermarks: ``(n,) int64``, written: the running maximum of the event times, each one included.
+        heights: ``(n,) int64`` event times, or more where other events of the partition were left out.
+        watermarks: ``(n,) int64``, written: the running maximum of the heights, each one included.
         rows: ``(n,) int64``, written: the event's row, or -1.
         events: ``(n,) int64``, written as far as there are rows: the row's event.
     """
     count = 0
-    for i in range(times.size):
-        watermark = max(watermark, times[i])
+    for i in range(heights.size):
+        watermark = max(watermark, heights[i])
         watermarks[i] = watermark
         if scored < 0 or (known[scored, i] and data[scored, i]):
             rows[i], events[count] = count, i

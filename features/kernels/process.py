@@ -41,7 +41,7 @@ _SWEPT_A_KEY = 8
 """Slots looked at for each new key: what has expired takes at most about an eighth of the memory."""
 _SIGNATURE = (
     "i8(i8[:,::1], i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[:,::1], i8[:,::1], i8[:,::1],"
-    " i8[:,::1], i8[:,::1], i8[::1], i8, i8[:,::1], u1[:,::1], i8[::1], i8[::1], f4[:,::1], i8[:,::1])"
+    " i8[:,::1], i8[:,::1], i8[::1], i8, i8[:,::1], u1[:,::1], i8[::1], i8[::1], i8[::1], f4[:,::1], i8[:,::1])"
 )
 
 
@@ -131,7 +131,7 @@ def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, v
 @numba.njit(_SIGNATURE, **COMPILE)
 def process_slice(
     program, constants, zones, starts, offsets, scored, mask_places, value_places, row_places,
-    sets, states, clock, base, words, valid, times, events, block, ids,
+    sets, states, clock, base, words, valid, times, heights, events, block, ids,
 ):  # fmt: skip
     """Read and fold the ``n`` events of a slice; returns how many rows there are, or `NO_ROOM` and nothing is done.
 
@@ -152,6 +152,7 @@ def process_slice(
         words: ``(fields, n) int64`` the columns.
         valid: ``(fields, n) uint8`` the same.
         times: ``(n,) int64`` event times, ms.
+        heights: ``(n,) int64`` what the watermark is at least, ms: the times, or more where other events were left out.
         events: ``(n,) int64``, written: the event of each row.
         block: ``(n, float columns) float32``, written as far as there are rows.
         ids: ``(n, category columns) int64``, the same.
@@ -165,7 +166,7 @@ def process_slice(
         program, constants, zones, starts, offsets, MISSING_ID, base, words, valid, times, data, floats, known
     )
     watermarks, rows = np.empty(n, np.int64), np.empty(n, np.int64)
-    count = choose_rows(scored, clock[0], data, known, times, watermarks, rows, events)
+    count = choose_rows(scored, clock[0], data, known, heights, watermarks, rows, events)
     masks = np.empty((mask_places.shape[0], n), np.uint8)
     values = np.empty((value_places.shape[0], n), np.float64)
     write_inputs(

@@ -4,7 +4,7 @@ import numba
 from numba import types
 
 from features.kernels import COMPILE
-from features.kernels.memory import get_byte, poke_u64, set_byte
+from features.kernels.memory import get_byte, peek_u64, poke_u64, set_byte
 
 
 @numba.njit(**COMPILE)
@@ -74,7 +74,11 @@ def is_decimal(number, at, length):
 def copy_texts(base, refs, target):
     """The texts one behind the other."""
     for i in range(refs.size):
-        source, length = base + (refs[i] >> 24), refs[i] & 0xFFFFFF
-        for at in range(length):
+        source, length, at = base + (refs[i] >> 24), refs[i] & 0xFFFFFF, 0
+        while at + 8 <= length:
+            poke_u64(target + at, peek_u64(source + at))
+            at += 8
+        while at < length:
             set_byte(target + at, get_byte(source + at))
+            at += 1
         target += length

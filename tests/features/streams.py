@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from features.columns import Columns
 from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
+from features.folder import Folder
+from features.recorded import RecordedTable, in_log_order
 from features.records import NO_TIMESTAMP, Records
+from features.replay import Decoder, Replay, ReplayedSlice
 from features.rows import Rows
 from features.schema import EventTime, Field, Schema
 
@@ -69,6 +73,16 @@ def process(
         ids=np.concatenate([rows.ids for rows in parts]),
         events=np.arange(sum(map(len, parts))),
     )
+
+
+def replayed(
+    engine: Engine, table: pa.Table, *, partitions: int = 1, folder: Folder | None = None
+) -> list[ReplayedSlice]:
+    """Recorded events, folded."""
+    recorded = in_log_order(RecordedTable(table))
+    needed = [field.name for field in engine.schema.fields]
+    decoder = Decoder(engine.schema, recorded, needed, partitions)
+    return list(Replay(engine, folder).fold(decoder.batches()))
 
 
 @st.composite

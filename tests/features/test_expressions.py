@@ -50,7 +50,8 @@ def lifted(calculate: Callable[..., Any]) -> Callable[..., Any]:
         try:
             result = calculate(*values)
         except ZeroDivisionError:
-            return math.copysign(math.inf, values[0]) if values[0] else None
+            sign = math.copysign(1, values[0]) * math.copysign(1, values[1])  # a zero has one as well
+            return sign * math.inf if values[0] else None
         return None if isinstance(result, float) and math.isnan(result) else result
 
     return of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from features.columns import Columns
+from features.columns import Columns, Int64s
 from features.engine import Engine, PartitionState
 from features.kinds import count, mean, quantile
 from features.kinds.count import Count
@@ -42,8 +42,8 @@ class OffByOne(Count):
 
 
 class ForgetsBetweenSlices(PartitionState):
-    def process(self, columns: Columns) -> Rows:
-        return Engine.new_partition(self.engine).process(columns)
+    def process(self, columns: Columns, heights: Int64s | None = None) -> Rows:
+        return Engine.new_partition(self.engine).process(columns, heights)
 
 
 class ForgetsOnRestore(PartitionState):
@@ -54,19 +54,19 @@ class ForgetsOnRestore(PartitionState):
 class CountsTheOthers(PartitionState):
     """Everything but the first key is one entity with it."""
 
-    def process(self, columns: Columns) -> Rows:
+    def process(self, columns: Columns, heights: Int64s | None = None) -> Rows:
         place, valid = columns.schema.place("card"), columns.valid.copy()
         words = columns.words.copy()
         words[place][valid[place] != 0] = words[place][valid[place] != 0][:1]
-        return super().process(dataclasses.replace(columns, words=words, valid=valid))
+        return super().process(dataclasses.replace(columns, words=words, valid=valid), heights)
 
 
 class Hoards(PartitionState):
     kept = 0
 
-    def process(self, columns: Columns) -> Rows:
+    def process(self, columns: Columns, heights: Int64s | None = None) -> Rows:
         self.kept += 64 * len(columns)
-        return super().process(columns)
+        return super().process(columns, heights)
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from features.kinds import category, count, last, last_category, mean, raw, runn
 from features.logged import rows_of
 from features.mismatch import EVENTS, Mismatch, PublishedRow, differences, explain, recomputed_rows
 from features.parity import RowDigests, compare, explained
-from features.replay import Replay, ReplayedSlice
+from features.replay import ReplayedSlice
 from features.windows import Window
 from tests.features import streams
 
@@ -48,7 +49,7 @@ ENGINE = engine()
 
 
 def replayed(it: Engine, events: list[dict[str, Any]]) -> Iterator[ReplayedSlice]:
-    return Replay(it).table(to_archive(0, streams.records(events)))
+    return iter(streams.replayed(it, to_archive(0, streams.records(events))))
 
 
 def explanation(
@@ -158,6 +159,19 @@ def test_a_category_differs_by_its_id() -> None:
     assert (difference.online.number, difference.online.bits) == (-1, "0xffffffffffffffff")
 
 
+def test_events_of_other_partitions_in_a_batch_are_not_behind_a_row() -> None:
+    others = [{**event, "amount": event["amount"] + 100, "ts": event["ts"] + 10_000} for event in EVENTS_OF_X]
+    parts = [to_archive(1, streams.records(others)), to_archive(0, streams.records(EVENTS_OF_X))]
+    archive = pa.concat_tables(parts).sort_by("offset")
+
+    def slices() -> Iterator[ReplayedSlice]:
+        return iter(streams.replayed(ENGINE, archive))
+
+    (row,) = recomputed_rows(slices, [(0, 5), (1, 6)])
+    published = PublishedRow(digest=1, features=online(5, mean=9.5, last=8.0))
+    assert explain(ENGINE, slices, row, published) == explanation(EVENTS_OF_X, 5, published.features)
+
+
 def test_logged_rows_have_the_digest_of_the_rows_that_were_logged() -> None:
     (row,) = recomputed_rows(lambda: replayed(ENGINE, EVENTS_OF_X), [(0, 5)])
     assert rows_of(ENGINE, [online(5), online(5, n=7.0)]).digests().tolist()[0] == row.digest
@@ -167,7 +181,7 @@ def test_logged_rows_have_the_digest_of_the_rows_that_were_logged() -> None:
 
 def test_each_feature_has_its_rows_and_mismatches_and_the_first_with_values_is_explained() -> None:
     (piece,) = replayed(ENGINE, EVENTS_OF_X)
-    digests = RowDigests(partitions=np.zeros(6, np.int64), offsets=np.arange(6), digests=piece.rows.digests())
+    digests = RowDigests(partitions=np.zeros(6, np.int64), offsets=np.arange(6), digests=piece.digests)
     wrong = digests.digests.copy()
     wrong[[1, 3, 5]] += np.uint64(1)
     report = compare(
@@ -191,7 +205,7 @@ def test_each_feature_has_its_rows_and_mismatches_and_the_first_with_values_is_e
 
 def test_without_a_difference_every_feature_has_all_rows() -> None:
     (piece,) = replayed(ENGINE, EVENTS_OF_X)
-    digests = RowDigests(partitions=np.zeros(6, np.int64), offsets=np.arange(6), digests=piece.rows.digests())
+    digests = RowDigests(partitions=np.zeros(6, np.int64), offsets=np.arange(6), digests=piece.digests)
     report = explained(compare(digests, digests), ENGINE, lambda: replayed(ENGINE, EVENTS_OF_X), {})
     assert set(report.features) == {*ENGINE.float_columns, *ENGINE.category_columns}
     assert {(each.rows, each.mismatches) for each in report.features.values()} == {(6, 0)}

@@ -11,7 +11,6 @@ from features.engine import Engine
 from features.featureset import FeatureSet
 from features.kinds import count, mean, seconds_since_last
 from features.parity import RowDigests, compare
-from features.replay import Replay
 from features.windows import Window
 from tests.features import oracle, streams
 from tests.features.oracle import Oracle
@@ -33,14 +32,13 @@ ENGINE = Engine(
 
 
 def digests(events: list[dict[str, Any]]) -> RowDigests:
-    replay = Replay(ENGINE)
     parts = [
         RowDigests(
-            partitions=np.zeros(len(piece.rows), np.int64),
-            offsets=piece.offsets[piece.rows.events],
-            digests=piece.rows.digests(),
+            partitions=np.zeros(len(piece), np.int64),
+            offsets=piece.batch.offsets[piece.events],
+            digests=piece.digests,
         )
-        for piece in replay.table(to_archive(0, streams.records(events)))
+        for piece in streams.replayed(ENGINE, to_archive(0, streams.records(events)))
     ]
     return RowDigests.join(parts)
 

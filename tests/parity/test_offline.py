@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from features.archive import as_recorded, partitions, records_of
 from features.columns import Int64s
 from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
 from features.records import Records
 from features.rows import Rows
+from tests.features import placed
 from tests.parity.recordings import EVENTS, PIPELINES, Recording, recording
 
 SIZES = (1, 2, 3, 17, 128, 700)
@@ -30,8 +30,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def logs(recorded: Recording) -> list[Records]:
     """The records of each partition."""
     source = recorded.pipeline.source
-    archive = as_recorded(recorded.events, source.schema[source.schema.key], source.partitions)
-    return [records_of(part) for _, part in partitions(archive)]
+    return [log for _, log in placed.logs(recorded.events, source.schema, source.partitions)]
 
 
 @pytest.fixture(scope="module")

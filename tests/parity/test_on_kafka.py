@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Message
 
-from features.archive import as_recorded
-from features.replay import Replay
+from tests.features import streams
 from tests.parity.recordings import PIPELINES, Recording, recording
 from tests.parity.topics import fresh, publish
 from tests.workers import anyones
@@ -104,6 +103,6 @@ def test_no_row_differs_after_kills_restarts_and_rebalances(
 
 def scored(it: Recording) -> int:
     """Events that have to be answered."""
-    source = it.pipeline.source
-    recorded = as_recorded(it.events, source.schema[source.schema.key], source.partitions)
-    return sum(len(piece.rows) for piece in Replay(it.pipeline.engine).table(recorded))
+    return sum(
+        map(len, streams.replayed(it.pipeline.engine, it.events, partitions=it.pipeline.source.partitions))
+    )

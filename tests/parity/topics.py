@@ -6,7 +6,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from features.archive import as_recorded
+from features.recorded import Placer, RecordedTable
 from features.schema import Field
 from pipelines.pipeline import Pipeline
 from tests.workers.topics_seen import wait_for
@@ -31,7 +31,9 @@ def publish(bootstrap: str, topic: str, events: pa.Table, partitions: int, pause
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
     )
-    places = as_recorded(events, Field(name="key", type=str), partitions)["partition"].to_pylist()
+    placer = Placer(events.schema, Field(name="key", type=str), partitions)
+    batches = RecordedTable(events).batches(events.schema.names)
+    places = [partition for batch in batches for partition in placer.place(batch)[0].tolist()]
     columns = (events["key"].to_pylist(), events["value"].to_pylist(), places)
     for number, (key, value, partition) in enumerate(zip(*columns, strict=True)):
         producer.produce(topic, value, key, partition)

@@ -9,11 +9,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from features.archive import as_recorded, partitions
 from pipelines.card_fraud import DAY, WINDOWS, pipeline
 from pipelines.datasets.card_payments_json import records
 from pipelines.replay import replay
-from tests.features import oracle
+from tests.features import oracle, placed
 
 EVENTS, CARDS = 10_000, 150
 
@@ -22,7 +21,7 @@ EVENTS, CARDS = 10_000, 150
 def recorded() -> pa.Table:
     """Three weeks of few cards, as the topic would hold them."""
     made = pa.concat_tables(records(EVENTS, 11, CARDS))
-    return as_recorded(made, pipeline.source.schema[pipeline.source.schema.key], pipeline.source.partitions)
+    return placed.archive(made, pipeline.source.schema, pipeline.source.partitions)
 
 
 def decoded(table: pa.Table) -> list[dict[str, Any]]:
@@ -61,7 +60,7 @@ def test_replayed_rows_are_those_of_brute_force() -> None:
     rows = replay(pipeline, recorded())
     columns = np.column_stack([rows[name].to_numpy() for name in pipeline.engine.float_columns])
     wanted = []
-    for _, part in partitions(recorded()):
+    for _, part in placed.parts(recorded()):
         reader = brute_force()
         for event in decoded(part):
             row = reader.row(event)

@@ -105,10 +105,12 @@ def test_check_worker_replay_and_parity_on_it(folder: Path, broker: EmbeddedBrok
     assert len(rows) == scored(6000)
     assert set(rows["label"].to_pylist()) <= {0.0, 1.0, None}
     (folder / "all.jsonl").write_text(anyones.json_lines(EVENTS))
-    run(folder, "replay", "machines.py", "--from", "all.jsonl", "--to", "offline.parquet")
-    offline = pq.read_table(folder / "offline.parquet")
-    for column in ("partition", "key", "features_digest"):
-        assert offline[column].to_pylist() == rows[column].to_pylist()
+    for workers in ("1", "2"):
+        to = ("--to", "offline.parquet", "--workers", workers)
+        run(folder, "replay", "machines.py", "--from", "all.jsonl", *to)
+        offline = pq.read_table(folder / "offline.parquet")
+        for column in ("partition", "key", "features_digest"):
+            assert offline[column].to_pylist() == rows[column].to_pylist()
 
 
 def check_predictions(bootstrap: str) -> None:

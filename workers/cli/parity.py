@@ -7,9 +7,9 @@ import click
 import msgspec
 import numpy as np
 
-from features.archive import read_events
 from features.mismatch import Evidence, Mismatch, Value
 from features.parity import ParityReport
+from features.recorded import RecordedFiles
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
@@ -38,9 +38,9 @@ def command(pipeline: Pipeline, settings: Settings, *, archive: Path | None, as_
     Of the first row that differs it shows which columns do, both values where the worker logs them (--log-features),
     and the events behind.
     """
-    table = None if archive is None else read_events(archive)
+    events = None if archive is None else RecordedFiles.at(archive)
     with progress_bar(f"parity of {pipeline.name}", None) as progress:
-        report = parity(pipeline, settings, table, progress)
+        report = parity(pipeline, settings, events, progress)
     click.echo(
         msgspec.json.encode(as_dict(report)).decode() if as_json else _text(report, pipeline.source.topic)
     )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from features.errors import Misdeclared
+from features.recorded import read_table
 from models.registry import Registry
 from pipelines.pipeline import Pipeline
 from pipelines.training import train_pipeline
@@ -31,7 +32,7 @@ def command(pipeline: Pipeline, settings: Settings, *, source: Path | None, revi
     """Train the model of PIPELINE on recorded events, as it declares, and register it."""
     if source is None and pipeline.example is None:
         raise Misdeclared(f"Pipeline {pipeline.name!r} has no example events; give --from FILE")
-    table = recorded(pipeline, source) if source is not None else pipeline.example()  # type: ignore[misc]
+    table = read_table(recorded(pipeline, source)) if source is not None else pipeline.example()  # type: ignore[misc]
     console = Console(stderr=True)
     registry = Registry.at(settings.registry)
     with Progress(console=console, disable=not console.is_terminal) as bars:

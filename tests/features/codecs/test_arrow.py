@@ -13,7 +13,7 @@ from features.archive import to_archive
 from features.codecs.arrow import ArrowCodec
 from features.codecs.json import Decoded, JsonCodec
 from features.errors import Misdeclared
-from features.replay import Replay
+from features.replay import row_schema
 from features.schema import EventTime, Field, Schema
 from tests.features import streams
 from tests.features.codecs.contract import Outcome, outcomes
@@ -32,7 +32,11 @@ def typed(events: list[dict[str, Any]], **types: pa.DataType) -> pa.Table:
 
 
 def replayed(table: pa.Table) -> pa.Table:
-    return pa.concat_tables([piece.table(MIXED, "shop") for piece in Replay(MIXED).table(table)])
+    batches = [
+        pa.record_batch(piece.arrays("shop"), schema=row_schema(MIXED, "shop"))
+        for piece in streams.replayed(MIXED, table)
+    ]
+    return pa.Table.from_batches(batches, schema=row_schema(MIXED, "shop"))
 
 
 @settings(max_examples=60)
@@ -51,9 +55,9 @@ def test_typed_events_give_the_same_bits_as_their_json(events: list[dict[str, An
 
 def test_a_null_in_a_required_field_is_malformed() -> None:
     table = typed([{"card": "a", "shop": None, "ts": 1, "amount": 1.0, "kind": kind} for kind in ("x", None)])
-    (piece,) = Replay(MIXED).table(table)
-    assert {offset: malformed.detail for offset, malformed in piece.malformed.items()} == {
-        1: "the row has no 'kind'"
+    (piece,) = streams.replayed(MIXED, table)
+    assert {position: malformed.detail for position, malformed in piece.batch.malformed.items()} == {
+        (0, 1): "the row has no 'kind'"
     }
 
 
@@ -194,5 +198,5 @@ def test_a_text_that_is_too_large_and_a_null_in_a_dictionary_harm_only_their_row
 )
 def test_a_table_of_another_shape_is_refused(table: pa.Table, message: str) -> None:
     with pytest.raises(Misdeclared) as refused:
-        list(Replay(MIXED).table(table))
+        streams.replayed(MIXED, table)
     assert message in str(refused.value)

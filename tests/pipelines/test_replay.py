@@ -218,7 +218,7 @@ def peak_megabytes(source: Path, target: Path) -> float:
 
 
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
-    for name, repeats in (("small", 5), ("large", 30)):
+    for name, repeats in (("small", 15), ("large", 30)):  # with the smaller one keys come and go already
         with pq.ParquetWriter(tmp_path / f"{name}.parquet", typed(1).schema) as writer:
             for part in range(repeats):
                 table = typed(100_000, seed=part)
@@ -227,4 +227,4 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     small, large = (
         peak_megabytes(tmp_path / f"{name}.parquet", tmp_path / "rows.parquet") for name in ("small", "large")
     )
-    assert large - small < 40, f"{small:.0f} MB, and {large:.0f} MB for 2,500,000 events more"
+    assert large - small < 20, f"{small:.0f} MB, and {large:.0f} MB for 1,500,000 events more"

@@ -100,7 +100,7 @@ def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         ('FeatureSet(key="card"', 'FeatureSet(key=("card", "amount")', "FeatureSet 'card_amount' key: field 'amount' is a float; use str or int"),
         ('FeatureSet(key="card"', 'FeatureSet(key=("card", "card")', "FeatureSet 'card_card' has 'card' in its key twice; name it once"),
         ('FeatureSet(key="card"', 'FeatureSet(key="card", ttl=60', "FeatureSet 'card' has ttl 60; write timedelta(...)"),
-        ('FeatureSet(features={"amount": raw("amount"), "shop": category("shop")})', 'FeatureSet(features=[raw("amount")])', "FeatureSet features is [Raw(field='amount')]; write a dict of name to kind"),
+        ('FeatureSet(features={"amount": raw("amount"), "shop": category("shop")})', 'FeatureSet(features=[raw("amount")])', "FeatureSet features is [Raw(field='amount', missing=nan)]; write a dict of name to kind"),
         ("max_late=timedelta(seconds=30)", "max_late=30", "EventTime max_late is 30; write timedelta(...)"),
         ('unit="ms"', 'unit="iso8601"', "Schema time.field: field 'at' is a int; it has to be str"),
         ('EventTime(field="at"', 'EventTime(field="time"', "Schema time.field: There is no field 'time' in the schema"),

@@ -243,7 +243,7 @@ class Placer:
                 keys = (keys if pa.types.is_large_binary(keys.type) else keys.cast(pa.string())).cast(
                     pa.binary()
                 )
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no key: decoding names the field and the row
             return places
         _, ends, data = keys.buffers()
         bounds = np.frombuffer(ends, np.int32)[keys.offset : keys.offset + len(keys) + 1]

@@ -20,14 +20,14 @@ def said(code: int, *arguments: str) -> str:
     return done.output
 
 
-def test_as_many_made_up_events_as_are_asked_for_are_published(embedded_broker: EmbeddedBroker) -> None:
-    at = ("--bootstrap", embedded_broker.bootstrap)
-    Topics({"bootstrap.servers": embedded_broker.bootstrap}).create(topic_specs(pipeline))
-    assert "1500 events published to payments" in said(
-        0, "card_fraud", "--events", "1500", "--seed", "3", *at
-    )
+def test_as_many_made_up_events_as_are_asked_for_are_published() -> None:
     (made,) = records(1500, 3)
-    seen = read_all(embedded_broker.bootstrap, "payments", 4)
+    with EmbeddedBroker() as broker:
+        Topics({"bootstrap.servers": broker.bootstrap}).create(topic_specs(pipeline))
+        assert "1500 events published to payments" in said(
+            0, "card_fraud", "--events", "1500", "--seed", "3", "--bootstrap", broker.bootstrap
+        )
+        seen = read_all(broker.bootstrap, "payments", 4)
     assert sorted((message.key(), message.value()) for message in seen) == sorted(
         zip(made["key"].to_pylist(), made["value"].to_pylist(), strict=True)
     )

@@ -174,8 +174,9 @@ class RecordedFiles:
         options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
         for fragment in self.dataset.get_fragments():
             with _named(fragment.path):
-                yield from fragment.to_batches(
-                    schema=self.schema, columns=list(names), batch_size=BATCH_ROWS, batch_readahead=2,
+                as_held, schema = _with_dictionaries(fragment, self.schema, names)
+                yield from as_held.to_batches(
+                    schema=schema, columns=list(names), batch_size=BATCH_ROWS, batch_readahead=2,
                     use_threads=False, fragment_scan_options=options,
                 )  # fmt: skip
 
@@ -235,10 +236,17 @@ class Placer:
         places = np.zeros(len(batch), np.int32)
         if self._count == 1:
             return places
+        keys = batch["key"] if self._has_keys else column_of(batch, self._key)
+        if keys is None:
+            return places
+        if pa.types.is_dictionary(keys.type) and not keys.dictionary.null_count:
+            of_each = np.append(self._places_of(keys.dictionary), np.int32(0))
+            return of_each[keys.indices.fill_null(len(of_each) - 1).to_numpy()]
+        return self._places_of(keys)
+
+    def _places_of(self, keys: pa.Array) -> Int32s:
+        places = np.zeros(len(keys), np.int32)
         try:
-            keys = batch["key"] if self._has_keys else column_of(batch, self._key)
-            if keys is None:
-                return places
             if not pa.types.is_binary(keys.type):
                 keys = (keys if pa.types.is_large_binary(keys.type) else keys.cast(pa.string())).cast(
                     pa.binary()
@@ -288,6 +296,30 @@ def _named(path: str) -> Iterator[None]:
         raise Misdeclared(
             f"{path} can't be read as Parquet: {error}; write it anew, leave it out, or give JSON lines (.jsonl, .ndjson, .json)"
         ) from error
+
+
+def _with_dictionaries(
+    fragment: ds.ParquetFileFragment, schema: pa.Schema, names: Sequence[str]
+) -> tuple[ds.ParquetFileFragment, pa.Schema]:
+    """A file and its schema, with texts that it holds as places in a dictionary left so: several times as fast to read."""
+    kept = {name for name in names if _holds_dictionary(fragment, schema, name)}
+    if not kept:
+        return fragment, schema
+    for name in kept:
+        column = schema.get_field_index(name)
+        schema = schema.set(column, pa.field(name, pa.dictionary(pa.int32(), schema.field(name).type)))
+    as_held = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=kept))
+    return as_held.make_fragment(fragment.path, fragment.filesystem), schema
+
+
+def _holds_dictionary(fragment: ds.ParquetFileFragment, schema: pa.Schema, name: str) -> bool:
+    """Whether a text column is known to stand in the file so: written one by one, each text takes four bytes and more."""
+    if not pa.types.is_string(schema.field(name).type):
+        return False
+    return all(
+        chunk is not None and chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values
+        for chunk in _chunks(fragment, name)
+    )
 
 
 def _may_have_nulls(fragment: ds.ParquetFileFragment, name: str) -> bool:

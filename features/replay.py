@@ -171,6 +171,11 @@ class Decoder:
             partitions, offsets = self._placer.place(batch)
             yield DecodedBatch.of(self._decoded(batch, offsets), partitions, offsets)
 
+    def columns(self) -> Iterator[Columns]:
+        """Every well-formed event, wherever it stands."""
+        for batch in self._recorded.batches(self._names):
+            yield self._decoded(batch, np.arange(len(batch))).columns
+
     def _decoded(self, batch: pa.RecordBatch, offsets: Int64s) -> DecodedRecords:
         if self._is_raw:
             return self._records.decode(records_of(batch, offsets))

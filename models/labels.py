@@ -167,9 +167,10 @@ def label_keys(columns: Columns, labels: Labels) -> Int64s:
 
 def label_events(columns: Columns, labels: Labels) -> tuple[Int64s, Int64s, Float64s]:
     """Ids of the keys, times and values of the labels among a slice's events; missing values are none."""
-    value, key = evaluate(columns, labels.value), evaluate(columns, Column(labels.key))
-    carry = evaluate(columns, labels.when).is_true() & value.valid & key.valid
-    return key.data[carry], columns.times[carry], value.floats()[carry]
+    carrying = columns.take(np.flatnonzero(evaluate(columns, labels.when).is_true()))
+    value, key = evaluate(carrying, labels.value), evaluate(carrying, Column(labels.key))
+    known = value.valid & key.valid
+    return key.data[known], carrying.times[known], value.floats()[known]
 
 
 def _search(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import features.replay
 from features.ahead import ahead
-from features.columns import Int64s
+from features.columns import Columns, Int64s
 from features.engine import NO_TIME, Engine
 from features.recorded import Recorded, RecordedTable, in_log_order
 from features.replay import DecodedBatch, Decoder, Replay, ReplayedSlice
@@ -111,7 +111,7 @@ def rows_of(
         for piece in Replay(pipeline.engine, where).fold(batches):
             tables.append(pa.record_batch(_arrays(pipeline, piece), schema=unlabelled))
             if join is not None:
-                join.add_labels(piece.batch)
+                join.add_labels(piece.batch.columns)
                 join.add_rows(piece)
             _tell(piece.batch, progress, malformed)
     rows = pa.Table.from_batches(tables, schema=unlabelled)
@@ -158,10 +158,10 @@ class _Labelling:
         self._newest = NO_TIME
         self._times: list[Int64s] = []
 
-    def add_labels(self, batch: DecodedBatch) -> None:
-        """Labels among a batch's events."""
-        self._join.add_labels(*label_events(batch.columns, self._declared))
-        self._newest = int(batch.columns.times.max(initial=self._newest))
+    def add_labels(self, columns: Columns) -> None:
+        """Labels among some events."""
+        self._join.add_labels(*label_events(columns, self._declared))
+        self._newest = int(columns.times.max(initial=self._newest))
 
     def add_rows(self, piece: ReplayedSlice) -> None:
         """Rows that `labels` is asked for next."""
@@ -185,8 +185,8 @@ def _labels(labels: Labels, pipeline: Pipeline, recorded: Recorded) -> _Labellin
     """Every label among the events, from a first reading of what they are made of."""
     join = _Labelling(labels)
     decoder = Decoder(pipeline.source.schema, recorded, labels.fields(), pipeline.source.partitions)
-    for batch in ahead(decoder.batches()):
-        join.add_labels(batch)
+    for columns in ahead(decoder.columns()):
+        join.add_labels(columns)
     return join
 
 

@@ -7,7 +7,7 @@ The worker, replay, tests and notebooks compute rows here and nowhere else::
     rows = state.process(columns)                  # a slice: read and fold in log order
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,7 @@ from features.kinds.kind import KeyedKind, Kind, RowKind
 from features.plan import FoldInputs, FoldValue, Mask, Plan, Tables
 from features.program import Program
 from features.rows import Rows
+from features.saving import SavedPart, Saving, Snapshot
 from features.schema import Schema
 from features.state import KeyedState
 
@@ -87,13 +88,14 @@ class Engine:
         )
         self._expressions = tuple(_expressions(self.sets, inputs, score_when))
         self.program = Program(schema, self._expressions)
+        self.set_rows = _table([compiled.row for compiled in self.compiled], SET_COLUMNS)
         self.tables = (
             *self.program.tables,
             -1 if score_when is None else self.program.place(score_when),
             _table([_places(self.program, mask) for mask in inputs.masks.values()], 2),
             _table([_value_place(self.program, value) for value in inputs.values.values()], 2),
             _table(list(_row_places(self.sets, places, self.program)), 3),
-            _table([compiled.row for compiled in self.compiled], SET_COLUMNS),
+            self.set_rows,
         )
 
     @cached_property
@@ -142,6 +144,7 @@ class PartitionState:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._clock = np.array([NO_TIME])
+        self._saving: Saving | None = None
         self._states = np.zeros((len(engine.compiled), STATE_COLUMNS), np.int64)
         self._keyed = tuple(
             KeyedState(compiled.tables, row)
@@ -156,6 +159,8 @@ class PartitionState:
             heights: ``(n,) int64`` the partition's watermark after each event, ms; needed of a shard.
         """
         engine, n = self.engine, len(columns)
+        if self._saving is not None:
+            self._keep(self._saving, columns)
         events = np.empty(n, np.int64)
         block = np.empty((n, len(engine.float_columns)), np.float32)
         ids = np.empty((n, len(engine.category_columns)), np.int64)
@@ -167,6 +172,12 @@ class PartitionState:
                 state.grow()
         return Rows(block=block[:count], ids=ids[:count], events=events[:count])
 
+    def _keep(self, saving: Saving, columns: Columns) -> None:
+        if saving.is_done:
+            self._saving = None
+        else:
+            saving.keep(columns)
+
     @property
     def keys(self) -> int:
         """Entities held, over all feature sets."""
@@ -177,21 +188,31 @@ class PartitionState:
         """Bytes of state in use."""
         return sum(state.size for state in self._keyed)
 
-    def snapshot(self) -> dict[str, Int64s]:
-        """A copy of everything, by name: arrays of ``int64``."""
-        arrays = {"watermark": self._clock.copy()}
-        for number, state in enumerate(self._keyed):
-            arrays.update({f"{number}.{name}": array for name, array in state.snapshot().items()})
-        return arrays
+    def begin_saving(self, *, everything: bool = True) -> Saving:
+        """Begin to save the state as it is now, every key or those changed since the last saving began; one at a time."""
+        sets = [
+            state.begin_saving(number, row, everything=everything)
+            for number, (state, row) in enumerate(zip(self._keyed, self.engine.set_rows, strict=True))
+        ]
+        self._saving = Saving(int(self._clock[0]), sets)
+        return self._saving
 
-    def restore(self, snapshot: Mapping[str, Int64s]) -> None:
-        """Become what the snapshot was taken of; the engine's state fingerprint has to be the same."""
-        self._clock[:] = snapshot["watermark"]
-        for number, state in enumerate(self._keyed):
-            prefix = f"{number}."
-            state.restore(
-                {name.removeprefix(prefix): a for name, a in snapshot.items() if name.startswith(prefix)}
-            )
+    def load(self, parts: Iterable[SavedPart], watermark: int) -> None:
+        """Take over what was saved, in place of what is held of the same keys; the engine's state fingerprint is the same."""
+        for part in parts:
+            self._keyed[part.number].load(self.engine.set_rows[part.number], part)
+        self._clock[0] = watermark
+
+    def snapshot(self) -> Snapshot:
+        """All of it, saved at once."""
+        saving = self.begin_saving()
+        while not saving.is_done:
+            saving.step(1 << 30)
+        return Snapshot(saving.watermark, saving.take())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become what the snapshot was taken of, from a new state."""
+        self.load(snapshot.parts, snapshot.watermark)
 
 
 def _columns(sets: Sequence[FeatureSet]) -> tuple[tuple[str, ...], tuple[str, ...]]:

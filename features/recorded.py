@@ -317,7 +317,9 @@ def _holds_dictionary(fragment: ds.ParquetFileFragment, schema: pa.Schema, name:
     if not pa.types.is_string(schema.field(name).type):
         return False
     return all(
-        chunk is not None and chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values
+        chunk is not None
+        and chunk.has_dictionary_page
+        and chunk.total_uncompressed_size < 4 * chunk.num_values
         for chunk in _chunks(fragment, name)
     )
 

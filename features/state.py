@@ -1,11 +1,9 @@
 """Keyed state of one feature set on one partition: the fold of the partition's log.
 
-Nothing but arrays: slots of fixed size, an arena of blocks, and a few counters. So a snapshot is
-their used prefixes, and a state restored from it goes on with the same bits.
+Nothing but arrays: slots of fixed size, an arena of blocks, and a few counters.
 """
 
 import os
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,10 +21,13 @@ from features.kernels.process import (
     HEADS,
     HEADS_NEEDED,
     HEADS_WORDS,
+    MARKS,
     TOTALS,
 )
-from features.kernels.slots import COUNTER_WORDS, DIRECTORY_WORDS, LIVE_KEYS, USED_SLOTS
+from features.kernels.saving import load_records
+from features.kernels.slots import COUNTER_WORDS, DIRECTORY_WORDS, LIVE_KEYS, SEGMENTS, USED_SLOTS
 from features.plan import Tables
+from features.saving import SavedPart, SetSaving
 
 _RESERVED = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 """Bytes of address space for each array. Untouched pages take no memory, so a state grows without a copy."""
@@ -37,7 +38,7 @@ class KeyedState:
 
     Args:
         tables: Of the feature set.
-        row: ``(10,) int64`` where the kernel finds it, written; see `features.kernels.process`.
+        row: ``(11,) int64`` where the kernel finds it, written; see `features.kernels.process`.
     """
 
     def __init__(self, tables: Tables, row: Int64s) -> None:
@@ -45,6 +46,7 @@ class KeyedState:
         self._slot_words = int(tables.rules[SLOT_BYTES]) // 8
         self._heads = _reserve(self._slot_words)
         self._arena = _reserve(1)
+        self._marks = np.zeros(len(self._heads) // self._slot_words, np.uint8)
         self._free = np.zeros(ARENA_LISTS, np.int64)
         self._free[0] = 1
         self._directory = np.zeros(DIRECTORY_WORDS, np.int64)
@@ -57,6 +59,9 @@ class KeyedState:
         row = self.row
         self._heads = _with_room(self._heads, self._used_words, int(row[HEADS_NEEDED]))
         self._arena = _with_room(self._arena, int(self._free[0]), int(row[ARENA_NEEDED]))
+        slots = len(self._heads) // self._slot_words
+        if len(self._marks) < slots:
+            self._marks = np.append(self._marks, np.zeros(slots - len(self._marks), np.uint8))
         self._note_addresses()
 
     @property
@@ -69,24 +74,17 @@ class KeyedState:
         """Bytes in use."""
         return 8 * (self._used_words + int(self._free[0]))
 
-    def snapshot(self) -> dict[str, Int64s]:
-        """A copy of everything, by name."""
-        return {
-            "heads": self._heads[: self._used_words].copy(),
-            "arena": self._arena[: int(self._free[0])].copy(),
-            "free": self._free.copy(),
-            "directory": self._directory.copy(),
-            "counters": self._counters.copy(),
-        }
+    def begin_saving(self, number: int, set_row: Int64s, *, everything: bool) -> SetSaving:
+        """A saving of it as it is now; see `features.saving`."""
+        return SetSaving(number, set_row, self.row, everything=everything)
 
-    def restore(self, snapshot: Mapping[str, Int64s]) -> None:
-        """Become what the snapshot was taken of."""
-        self._heads = _with_room(snapshot["heads"], len(snapshot["heads"]), len(snapshot["heads"]) + 1)
-        self._arena = _with_room(snapshot["arena"], len(snapshot["arena"]), len(snapshot["arena"]) + 1)
-        self._free = snapshot["free"].copy()
-        self._directory = snapshot["directory"].copy()
-        self._counters = snapshot["counters"].copy()
-        self._note_addresses()
+    def load(self, set_row: Int64s, part: SavedPart) -> None:
+        """Take over a part's keys, in place of what is held of them."""
+        words, row = len(part.records), self.row
+        row[HEADS_NEEDED] = self._used_words + part.keys * self._slot_words
+        row[ARENA_NEEDED] = int(self._free[0]) + 3 * words + 8 * (self.keys + part.keys) + 32 * SEGMENTS
+        self.grow()
+        load_records(set_row, row, part.records)
 
     @property
     def _used_words(self) -> int:
@@ -96,8 +94,8 @@ class KeyedState:
         """Where everything is, for the kernel."""
         self.row[[HEADS, HEADS_WORDS]] = address_of(self._heads), len(self._heads)
         self.row[[ARENA, ARENA_WORDS]] = address_of(self._arena), len(self._arena)
-        others = (self._free, self._directory, self._counters, self._totals)
-        self.row[[FREE_LISTS, DIRECTORY, COUNTERS, TOTALS]] = list(map(address_of, others))
+        others = (self._free, self._directory, self._counters, self._marks, self._totals)
+        self.row[[FREE_LISTS, DIRECTORY, COUNTERS, MARKS, TOTALS]] = list(map(address_of, others))
 
 
 def _reserve(words: int) -> Int64s:

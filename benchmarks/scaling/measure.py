@@ -30,13 +30,14 @@ from benchmarks.scaling.variants import DAY_S, EVENTS_A_KEY, ten_windowed, varia
 from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
 from features.records import NO_TIMESTAMP, Records
+from features.saving import KEYS_A_STEP
 from pipelines.card_fraud import WINDOWS, pipeline, schema
 
 _INTERVAL_S = DAY_S / EVENTS_A_KEY
 _TILE_S = 30.0
 _ALIVE, _LIFE_S = 20_000, 1800.0
 _GLANCES = 200
-_SLICES_A_SNAPSHOT = 500
+_SLICES_A_SAVING = 500
 
 
 def measure_costs(form: Form, console: Console) -> list[CostRun]:
@@ -111,9 +112,7 @@ def measure_pauses(form: Form) -> dict[str, Pauses]:
         "growing": pauses_of(_times(plain, grown, 0, form.slices)),
         "steady_few": pauses_of(_times(plain, uniform(2 * _ALIVE, _INTERVAL_S), 4 * _ALIVE, form.slices)),
         "evicting": pauses_of(_times(forgetful, gone, 4 * _ALIVE * EVENTS_A_KEY, form.slices)),
-        "snapshots": pauses_of(
-            _times(plain, steady, 2 * form.keys, form.slices, snapshot_every=_SLICES_A_SNAPSHOT)
-        ),
+        "saving": pauses_of(_times(plain, steady, 2 * form.keys, form.slices, saved_every=_SLICES_A_SAVING)),
     }
 
 
@@ -156,16 +155,20 @@ def _feed(state: PartitionState, stream: Stream, events: int) -> None:
         state.process(columns)
 
 
-def _times(engine: Engine, stream: Stream, warm: int, slices: int, snapshot_every: int = 0) -> list[float]:
-    """CPU of each slice, s, that of a snapshot with the slice that waits for it."""
+def _times(engine: Engine, stream: Stream, warm: int, slices: int, saved_every: int = 0) -> list[float]:
+    """CPU of each slice, s, that of a step of saving with the slice that waits for it."""
     state, given = engine.new_partition(), stream.slices(1)
     for columns in itertools.islice(given, warm // SLICE):
         state.process(columns)
-    seconds = []
+    seconds, saving = [], None
     for number, columns in enumerate(itertools.islice(given, slices), 1):
         began = time.thread_time()
-        if snapshot_every and number % snapshot_every == 0:
-            state.snapshot()
+        if saved_every and number % saved_every == 0:
+            assert saving is None or saving.is_done
+            saving = state.begin_saving()
+        if saving is not None and not saving.is_done:
+            saving.step(KEYS_A_STEP)
+            saving.take()
         state.process(columns)
         seconds.append(time.thread_time() - began)
     return seconds

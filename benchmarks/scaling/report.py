@@ -10,7 +10,7 @@ FEATURES = (12, 50, 200)
 """Numbers of features that are compared."""
 
 _WARM_SHARE = 0.2
-_WITHOUT = {"growing": "steady", "evicting": "steady_few", "snapshots": "steady"}
+_WITHOUT = {"growing": "steady", "evicting": "steady_few", "saving": "steady"}
 """By run, the one of about as many keys without what it is about."""
 
 
@@ -126,7 +126,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         state: Memory.
         churn: Memory while keys come and go.
         pauses_ms: By run: ``steady``, with `Form.keys`; ``growing`` up to a tenth as many keys as events, every tenth
-            event of a new one; ``snapshots``, the steady one with a snapshot before every 500th slice; ``evicting``,
+            event of a new one; ``saving``, the steady one with all keys saved beside it, begun every 500th slice; ``evicting``,
             where keys come and go with a TTL; ``steady_few``, with about as many keys as that one holds.
         added_p999_ms: How much higher the 99.9th percentile of a run is than that of the steady one beside it.
         runs: Every cost.

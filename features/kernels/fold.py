@@ -300,7 +300,7 @@ def fold_slice(
 
 
 @numba.njit(**COMPILE)
-def sweep(heads, arena, free, directory, counters, groups, cells, rules, watermark, budget):
+def sweep(heads, arena, free, directory, counters, marks, groups, cells, rules, watermark, budget):
     """Free up to ``budget`` looked-at slots whose key has expired for every event to come."""
     slot_bytes, used = rules[SLOT_BYTES], get_i64(counters + USED_SLOTS)
     at = get_i64(counters + SWEEP_AT)
@@ -312,6 +312,6 @@ def sweep(heads, arena, free, directory, counters, groups, cells, rules, waterma
             expired = rules[TTL] >= 0 and watermark - newest > rules[TTL] + rules[MAX_LATE]
             if newest == NEVER or expired:
                 _clear_slot(head, arena, free, groups, cells)
-                forget_key(heads, slot_bytes, arena, free, directory, counters, at)
+                forget_key(heads, slot_bytes, arena, free, directory, counters, marks, at)
         at += 1
     set_i64(counters + SWEEP_AT, at)

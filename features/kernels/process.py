@@ -23,7 +23,7 @@ from features.kernels.fold import (
 )
 from features.kernels.memory import as_pointer, get_i64
 from features.kernels.prepare import choose_rows, run_program, write_inputs
-from features.kernels.slots import LIVE_KEYS, SEGMENTS, USED_SLOTS, find_slots
+from features.kernels.slots import LIVE_KEYS, SEGMENTS, USED_SLOTS, find_slots, mark_changed
 from features.kernels.texts import join_keys, joined_bytes
 
 (PARTS, IS_TEXT, PART_COUNT, GROUPS, GROUP_COUNT, LANES, LANE_COUNT, CELLS, CELL_COUNT, OUTPUTS, OUTPUT_COUNT,
@@ -32,7 +32,7 @@ from features.kernels.texts import join_keys, joined_bytes
 of one event may take, and how many cells keep a block."""
 
 (HEADS, HEADS_WORDS, HEADS_NEEDED, ARENA, ARENA_WORDS, ARENA_NEEDED, FREE_LISTS, DIRECTORY, COUNTERS,
- TOTALS) = range(10)  # fmt: skip
+ MARKS, TOTALS) = range(11)  # fmt: skip
 """Columns of ``states``: addresses; and of heads and arena the words there are, and are needed for a slice."""
 
 SET_COLUMNS, STATE_COLUMNS = BLOCK_CELLS + 1, TOTALS + 1
@@ -83,48 +83,65 @@ def _is_room(sets, states, words, valid):
     return is_room
 
 
+@numba.njit(inline="always", **COMPILE)
+def joined_room(set_, words, valid):
+    """Bytes that the events' keys need if they do not stand in the buffer as they are, else 0."""
+    parts, is_text = _key_fields(set_)
+    if parts.size == 1 and is_text[0] != 0:
+        return 0
+    return joined_bytes(words, valid, parts, is_text) + 16
+
+
 @numba.njit(**COMPILE)
-def _find(base, words, valid, parts, is_text, joined, state, slot_bytes, slots):
-    """The slot of each event's key; ``joined`` is room for keys that do not stand in the buffer as they are."""
-    n = slots.size
-    refs, hashes, keys = np.empty(n, np.int64), np.empty(n, np.int64), base
+def refer_to_keys(set_, base, words, valid, joined, refs):
+    """Write references to the events' keys; returns the address that they refer to. See `joined_room`."""
+    parts, is_text = _key_fields(set_)
     if joined.size:
-        keys = joined.ctypes.data
-        join_keys(base, words, valid, parts, is_text, keys, refs)
-    else:
-        for i in range(n):
-            refs[i] = words[parts[0], i] if valid[parts[0], i] else -1
-    find_slots(
-        keys, refs, state[HEADS], slot_bytes, state[ARENA], state[FREE_LISTS], state[DIRECTORY],
-        state[COUNTERS], hashes, slots,
-    )  # fmt: skip
+        join_keys(base, words, valid, parts, is_text, joined.ctypes.data, refs)
+        return joined.ctypes.data
+    for i in range(refs.size):
+        refs[i] = words[parts[0], i] if valid[parts[0], i] else -1
+    return base
+
+
+@numba.njit(inline="always", **COMPILE)
+def groups_and_cells(set_):
+    """Two of the descriptor tables."""
+    groups = _table(set_[GROUPS], set_[GROUP_COUNT], GROUP_COLUMNS)
+    return groups, _table(set_[CELLS], set_[CELL_COUNT], CELL_COLUMNS)
+
+
+@numba.njit(inline="always", **COMPILE)
+def rules_of(set_):
+    """``(4,) int64``; see `features.kernels.fold`."""
+    return _integers(set_[RULES], 4)
 
 
 @numba.njit(**COMPILE)
 def _fold_set(set_, state, base, words, valid, times, watermarks, rows, masks, values, block, ids):
-    parts, is_text = _key_fields(set_)
-    groups = _table(set_[GROUPS], set_[GROUP_COUNT], GROUP_COLUMNS)
+    groups, cells = groups_and_cells(set_)
     lanes = _table(set_[LANES], set_[LANE_COUNT], LANE_COLUMNS)
-    cells = _table(set_[CELLS], set_[CELL_COUNT], CELL_COLUMNS)
     outputs = _table(set_[OUTPUTS], set_[OUTPUT_COUNT], OUTPUT_COLUMNS)
     fills = _table(set_[FILLS], set_[FILL_COUNT], FILL_COLUMNS)
     missing = numba.carray(as_pointer(set_[MISSING]), set_[OUTPUT_COUNT], np.float64)
-    rules = _integers(set_[RULES], 4)
-    n = times.size
-    slots = np.empty(n, np.int64)
-    is_as_it_stands = parts.size == 1 and is_text[0] != 0
-    size = 0 if is_as_it_stands else joined_bytes(words, valid, parts, is_text) + 16
-    joined = np.empty(size, np.uint8)
-    keys = get_i64(state[COUNTERS] + LIVE_KEYS)
-    _find(base, words, valid, parts, is_text, joined, state, rules[SLOT_BYTES], slots)
-    new_keys = get_i64(state[COUNTERS] + LIVE_KEYS) - keys
+    rules, n = rules_of(set_), times.size
+    refs, hashes, slots = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    joined = np.empty(joined_room(set_, words, valid), np.uint8)
+    keys = refer_to_keys(set_, base, words, valid, joined, refs)
+    held = get_i64(state[COUNTERS] + LIVE_KEYS)
+    find_slots(
+        keys, refs, state[HEADS], rules[SLOT_BYTES], state[ARENA], state[FREE_LISTS], state[DIRECTORY],
+        state[COUNTERS], hashes, slots,
+    )  # fmt: skip
+    new_keys = get_i64(state[COUNTERS] + LIVE_KEYS) - held
+    mark_changed(slots, state[MARKS])
     fold_slice(
         slots, times, watermarks, rows, masks, values, state[HEADS], state[ARENA], state[FREE_LISTS],
         groups, lanes, cells, outputs, fills, missing, rules, state[TOTALS], block, ids,
     )  # fmt: skip
     sweep(
-        state[HEADS], state[ARENA], state[FREE_LISTS], state[DIRECTORY], state[COUNTERS], groups, cells, rules,
-        watermarks[n - 1], 1 + n // 8 + _SWEPT_A_KEY * new_keys,
+        state[HEADS], state[ARENA], state[FREE_LISTS], state[DIRECTORY], state[COUNTERS], state[MARKS], groups, cells,
+        rules, watermarks[n - 1], 1 + n // 8 + _SWEPT_A_KEY * new_keys,
     )  # fmt: skip
 
 
@@ -146,7 +163,7 @@ def process_slice(
         value_places: The same.
         row_places: The same.
         sets: ``(sets, 17) int64`` the keyed feature sets.
-        states: ``(sets, 10) int64`` their states.
+        states: ``(sets, 11) int64`` their states.
         clock: ``(1,) int64`` the partition's watermark, ms, moved on.
         base: Address that texts refer to.
         words: ``(fields, n) int64`` the columns.

@@ -7,6 +7,8 @@ time folded (`NEVER` if none), XXH64 of the key, and where the key's bytes lie i
 The table is 256 segments, chosen by the hash's top byte, each with linear probing at a load of at
 most a half; a segment doubles by itself, so that a million keys never wait for one rehash. An entry
 is the hash's upper half and slot + 1; 0 is empty.
+
+Beside the slots lies a byte of ``marks`` for each; see `features.kernels.saving`.
 """
 
 import numba
@@ -31,6 +33,9 @@ SMALLEST_SEGMENT = 8
 USED_SLOTS, FREE_SLOT, LIVE_KEYS, SWEEP_AT = 0, 8, 16, 24
 """Byte offsets inside ``counters``: slots ever used, first free one + 1, keys held, next to sweep."""
 COUNTER_WORDS = 4
+
+LIVE, CHANGED, PENDING = 1, 2, 4
+"""Marks of a slot: it holds a key; an event came for it since the last saving began; it is still to be saved."""
 
 _UPPER = -(2**32)
 _LOWER = 2**32 - 1
@@ -94,7 +99,8 @@ def _take_slot(heads, slot_bytes, counters):
 
 
 @numba.njit(**COMPILE)
-def _new_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, length):
+def take_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, length):
+    """A slot for a new key, cleared but for `NEVER`."""
     segment = directory + 24 * ((hashed >> 56) & 0xFF)
     if 2 * get_i64(segment + 16) >= get_i64(segment + 8):
         _grow_segment(heads, slot_bytes, arena, free, segment)
@@ -118,7 +124,8 @@ def _is_key_of(heads, slot_bytes, arena, slot, key, length):
 
 
 @numba.njit(inline="always", **COMPILE)
-def _find(heads, slot_bytes, arena, directory, hashed, key, length):
+def find_key(heads, slot_bytes, arena, directory, hashed, key, length):
+    """The slot of a key, -1 for none."""
     segment = directory + 24 * ((hashed >> 56) & 0xFF)
     base, mask = arena + 8 * get_i64(segment), get_i64(segment + 8) - 1
     if mask < 0:
@@ -181,10 +188,18 @@ def find_slots(keys, refs, heads, slot_bytes, arena, free, directory, counters, 
         key, length, hashed = keys + (ref >> 24), ref & 0xFFFFFF, hashes[i]
         if slots[i] >= 0 and _is_key_of(heads, slot_bytes, arena, slots[i], key, length):
             continue
-        slot = _find(heads, slot_bytes, arena, directory, hashed, key, length)
+        slot = find_key(heads, slot_bytes, arena, directory, hashed, key, length)
         if slot < 0:
-            slot = _new_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, length)
+            slot = take_key(heads, slot_bytes, arena, free, directory, counters, hashed, key, length)
         slots[i] = slot
+
+
+@numba.njit(**COMPILE)
+def mark_changed(slots, marks):
+    """An event came for each of these slots."""
+    for slot in slots:
+        if slot >= 0:
+            set_byte(marks + slot, get_byte(marks + slot) | types.uint8(LIVE | CHANGED))
 
 
 @numba.njit(**COMPILE)
@@ -209,8 +224,9 @@ def _remove_entry(heads, slot_bytes, arena, segment, slot, hashed):
 
 
 @numba.njit(**COMPILE)
-def forget_key(heads, slot_bytes, arena, free, directory, counters, slot):
+def forget_key(heads, slot_bytes, arena, free, directory, counters, marks, slot):
     """Free the slot, its key and its table entry; its groups were cleared before."""
+    set_byte(marks + slot, 0)
     head = heads + slot * slot_bytes
     hashed, key = get_i64(head + HASH), get_i64(head + KEY)
     _remove_entry(heads, slot_bytes, arena, directory + 24 * ((hashed >> 56) & 0xFF), slot, hashed)

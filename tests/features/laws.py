@@ -30,9 +30,11 @@ from features.kinds.kind import (
     WindowedKind,
     WindowedNumberKind,
 )
+from features.saving import SavedPart
 from features.windows import Window
 from tests.features import plainly, streams
 from tests.features.oracle import Key, Oracle
+from tests.features.saved import contents, finished
 
 S = timedelta(seconds=1)
 LENGTHS = ((1, 1), (3, 1), (10, 5), (60, 5), (3600, 300), (86_400, 7_200), (90 * 86_400, 86_400))
@@ -159,7 +161,32 @@ def law_a_restored_state_goes_on_alike(data: st.DataObject, declared: Declared) 
     moved.restore(state.snapshot())
     ahead = declared.column(events[at:], state=state)
     assert declared.column(events[at:], state=moved).tobytes() == ahead.tobytes()
-    assert _bits(moved) == _bits(state)
+    assert contents(moved) == contents(state)
+
+
+def law_a_saving_is_of_its_beginning_and_changes_make_it_whole(
+    data: st.DataObject, declared: Declared
+) -> None:
+    """Saved key by key while events go on, then what changed since."""
+    events = data.draw(streams.streams(scale=declared.scale))
+    at = sorted(data.draw(st.tuples(*[st.integers(0, len(events))] * 2)))
+    before, beside, after = events[: at[0]], events[at[0] : at[1]], events[at[1] :]
+    engine = declared.engine()
+    state, behind, moved = (declared.new_state(engine) for _ in range(3))
+    declared.column(before, state=state)
+    saving, parts, bits = state.begin_saving(), list[SavedPart](), b""
+    for event in beside:
+        bits += declared.column([event], state=state).tobytes()
+        saving.step(1)
+        parts += saving.take()
+    parts += finished(saving)
+    behind.load(parts, saving.watermark)
+    assert declared.column(beside, state=behind).tobytes() == bits
+    moved.load(parts, saving.watermark)
+    changes = state.begin_saving(everything=False)
+    moved.load(finished(changes), changes.watermark)
+    ahead = declared.column(after, state=state).tobytes()
+    assert declared.column(after, state=moved).tobytes() == ahead
 
 
 def law_other_keys_change_nothing(data: st.DataObject, declared: Declared) -> None:
@@ -257,7 +284,3 @@ def _as_row(kind: Kind, value: Any) -> Any:
         return MISSING_ID if value is None else plainly.id_of(value) if isinstance(value, str) else value
     missing = kind.missing if isinstance(kind, KeyedKind) else math.nan
     return missing if value is None else value
-
-
-def _bits(state: PartitionState) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in state.snapshot().items()}

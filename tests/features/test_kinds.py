@@ -1,7 +1,5 @@
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -13,6 +11,7 @@ from features.kinds import count, mean, quantile
 from features.kinds.count import Count
 from features.kinds.kind import Kind, Taken, all_kinds
 from features.rows import Rows
+from features.saving import Snapshot
 from features.windows import Window
 from tests.features import laws
 from tests.features.laws import Declared, Law, S
@@ -47,8 +46,16 @@ class ForgetsBetweenSlices(PartitionState):
 
 
 class ForgetsOnRestore(PartitionState):
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        super().restore(Engine.new_partition(self.engine).snapshot() | {"watermark": snapshot["watermark"]})
+    def restore(self, snapshot: Snapshot) -> None:
+        super().restore(dataclasses.replace(snapshot, parts=[]))
+
+
+class SavesTooLate(PartitionState):
+    """Events change what is still to be saved."""
+
+    def process(self, columns: Columns, heights: Int64s | None = None) -> Rows:
+        self._saving = None
+        return super().process(columns, heights)
 
 
 class CountsTheOthers(PartitionState):
@@ -79,6 +86,7 @@ class Hoards(PartitionState):
         (OffByOne(window=WINDOW), PartitionState, laws.law_rows_are_those_of_brute_force),
         (count(window=WINDOW), ForgetsBetweenSlices, laws.law_cuts_change_nothing),
         (quantile("amount", 0.5, window=WINDOW), ForgetsOnRestore, laws.law_a_restored_state_goes_on_alike),
+        (count(window=WINDOW), SavesTooLate, laws.law_a_saving_is_of_its_beginning_and_changes_make_it_whole),
         (mean("amount", window=WINDOW), CountsTheOthers, laws.law_other_keys_change_nothing),
         (count(window=WINDOW), Hoards, laws.law_one_key_takes_bounded_memory),
         (count(window=WINDOW), Hoards, laws.law_keys_that_expire_give_memory_back),

@@ -1,6 +1,6 @@
 """Every pipeline's rows are the same bits however its stream is cut, and whatever becomes of its state meanwhile."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,6 +14,7 @@ from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
 from features.records import Records
 from features.rows import Rows
+from features.saving import Snapshot
 from tests.features import placed
 from tests.parity.recordings import EVENTS, PIPELINES, Recording, recording
 
@@ -51,7 +52,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.decoder = RecordDecoder(self.engine.schema)
         self.state = self.engine.new_partition()
-        self.checkpoint: tuple[int, Mapping[str, Int64s]] = (0, self.state.snapshot())
+        self.checkpoint: tuple[int, Snapshot] = (0, self.state.snapshot())
 
     def scored(self, records: int) -> Iterator[bytes]:
         """Fold the next records; the bits of each row, after the offset of its event."""

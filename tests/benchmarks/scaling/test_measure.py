@@ -18,7 +18,7 @@ def test_everything_is_measured_and_shown() -> None:
     found = measure(TINY, console)
     assert set(found.cpu_us) == set(variants(TINY))
     assert all(cost > 0 for cost in found.cpu_us.values())
-    assert set(found.added_p999_ms) == {"growing", "evicting", "snapshots"}
+    assert set(found.added_p999_ms) == {"growing", "evicting", "saving"}
     assert found.state.dense > 4 * found.state.sparse  # every tile of 21 + 13 + 13 has a place
     assert found.churn.growth < 1.05
     show(found, console)

@@ -40,9 +40,9 @@ def test_the_slowest_of_a_thousand_slices_is_beyond_the_percentile_and_the_secon
 
 
 def test_what_a_run_adds_is_over_the_steady_one_of_as_many_keys() -> None:
-    p999 = {"steady": 2.0, "growing": 7.0, "snapshots": 1.5, "steady_few": 1.0, "evicting": 4.0}
+    p999 = {"steady": 2.0, "growing": 7.0, "saving": 1.5, "steady_few": 1.0, "evicting": 4.0}
     pauses = {name: Pauses(p50=0.5, p999=each, max=9.0) for name, each in p999.items()}
-    assert added(pauses) == {"growing": 5.0, "snapshots": -0.5, "evicting": 3.0}
+    assert added(pauses) == {"growing": 5.0, "saving": -0.5, "evicting": 3.0}
 
 
 def test_pauses_are_looked_for_among_enough_slices_for_the_percentile() -> None:

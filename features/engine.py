@@ -7,6 +7,7 @@ The worker, replay, tests and notebooks compute rows here and nowhere else::
     rows = state.process(columns)                  # a slice: read and fold in log order
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from features.errors import Misdeclared, declared_as
 from features.expressions import Expression
 from features.featureset import FeatureSet
 from features.fingerprints import column_fingerprint, state_fingerprint
+from features.kernels.fold import CELL_MASK, CELL_VALUE, LANE_SORT, SLOT_BYTES
 from features.kernels.memory import address_of
 from features.kernels.process import NO_ROOM, SET_COLUMNS, STATE_COLUMNS, process_slice
 from features.kinds.kind import KeyedKind, Kind, RowKind
@@ -107,6 +109,17 @@ class Engine:
     def state_fingerprint(self) -> str:
         """Names state: everything that the fold depends on."""
         return state_fingerprint(self.schema, self.sets)
+
+    @cached_property
+    def layout(self) -> str:
+        """Names how a key's state lies in words; what was saved in another layout can't be taken over."""
+        digest = hashlib.sha256()
+        for compiled in self.compiled:
+            it = compiled.tables
+            cells = np.delete(it.cells, [CELL_MASK, CELL_VALUE], axis=1)
+            for table in (it.groups, it.lanes[:, LANE_SORT], cells, it.rules[SLOT_BYTES]):
+                digest.update(repr(table.tolist()).encode())
+        return digest.hexdigest()[:16]
 
     @property
     def fields(self) -> set[str]:

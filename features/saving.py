@@ -86,6 +86,10 @@ class SetSaving:
         ):
             self._turn_over()
 
+    def abandon(self) -> None:
+        """Look at no more slots."""
+        self._progress[AT] = self._progress[END]
+
     def take(self) -> list[SavedPart]:
         """The parts that are full; all of them once it is done."""
         if self.is_done:
@@ -139,3 +143,8 @@ class Saving:
     def take(self) -> list[SavedPart]:
         """What was written since the last call and is not going to change: once it is done, the rest."""
         return [part for each in self._sets for part in each.take()]
+
+    def abandon(self) -> None:
+        """It is not wanted any more: events need not be kept from changing what it is of."""
+        for each in self._sets:
+            each.abandon()

@@ -84,7 +84,7 @@ class KeyedState:
         row[HEADS_NEEDED] = self._used_words + part.keys * self._slot_words
         row[ARENA_NEEDED] = int(self._free[0]) + 3 * words + 8 * (self.keys + part.keys) + 32 * SEGMENTS
         self.grow()
-        load_records(set_row, row, part.records)
+        load_records(set_row, row, address_of(part.records), words)
 
     @property
     def _used_words(self) -> int:

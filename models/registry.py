@@ -13,15 +13,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 from pyarrow import fs
 
 from features.errors import Misdeclared, Unavailable
 from features.schema import did_you_mean
 from models.manifest import Manifest
+from models.places import folder_at
 
 MODEL_FILE, MANIFEST_FILE = "model.onnx", "manifest.json"
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -73,14 +72,7 @@ class Registry:
     @classmethod
     def at(cls, place: str) -> "Registry":
         """The registry at a path or URI; nothing is read or created yet."""
-        if "://" not in place:
-            return cls(fs.LocalFileSystem(), str(Path(place).absolute()))
-        try:
-            return cls(*fs.FileSystem.from_uri(place))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise Misdeclared(f"Registry {place!r} is no usable URI: {error}") from error
-        except OSError as error:
-            raise Unavailable(f"Registry {place!r} can't be reached: {error}") from error
+        return cls(*folder_at(place, "Registry"))
 
     def names(self) -> list[str]:
         """Names of the models that have a version, sorted."""

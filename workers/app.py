@@ -118,6 +118,10 @@ class _Preparation(Service):  # type: ignore[misc]  # Faust comes without types
         await asyncio.to_thread(self._worker.check)
         self._worker.start(on_error)
 
+    @Service.task
+    async def _write_checkpoints(self) -> None:
+        await self._worker.write_checkpoints()
+
     async def on_stop(self) -> None:
         """End the inference thread."""
         await asyncio.to_thread(self._worker.close)

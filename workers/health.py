@@ -43,6 +43,10 @@ class Watched(Protocol):
         """Offsets behind, by partition; ``None`` is unknown."""
         ...
 
+    def recovery(self) -> str:
+        """How far the recovery of state is, for people."""
+        ...
+
     def is_model_right(self) -> Check:
         """Whether the model gives its known answer, through the thread that serves."""
         ...
@@ -97,7 +101,7 @@ class Health:
             return Check(False, "not reading yet")
         loading = [str(each.partition) for each in status.partitions if each.is_loading]
         if loading:
-            return Check(False, f"state is being loaded: {', '.join(loading)}")
+            return Check(False, f"state is being loaded: {', '.join(loading)}; {self._watched.recovery()}")
         if not self._watched.has_joined():
             return Check(False, "the group has given no partitions yet")
         return Check(True, f"{len(status.partitions)} partitions")

@@ -79,7 +79,7 @@ class Scorer:
         started = self._clock()
         decoded = self._decoder.decode(slice_.records)
         self._records.observe(slice_.partition, len(slice_), decoded.malformed)
-        rows = self._states[slice_.partition].process(decoded.columns)
+        rows = self._states.process(slice_.partition, decoded.columns, slice_.next_offset)
         self.stats.events += len(decoded.columns)
         letters = self._letters(slice_, decoded.malformed, "decode")
         self.stats.own_time.observe(self._clock() - started)

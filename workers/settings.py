@@ -98,6 +98,15 @@ class Settings(BaseSettings):
         False,
         description="Begin with empty state where the source no longer holds what the state was folded from.",
     )
+    checkpoints: str = Field(
+        "checkpoints",
+        description="Folder or URI (s3://bucket/path) where partitions' states are kept; none keeps none.",
+    )
+    checkpoint_interval: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(milliseconds=100),
+        description="Between two checkpoints of a partition: so much is replayed after a crash.",
+    )
     log_features: float = Field(
         0.0,
         ge=0,

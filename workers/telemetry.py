@@ -121,7 +121,15 @@ METRICS: tuple[Metric, ...] = (
     Metric(name="state_keys", kind=Kind.GAUGE, unit="keys", meaning="Entities held in state.", read=lambda w: w.states.keys),
     Metric(name="state_bytes", kind=Kind.GAUGE, unit="bytes", meaning="State in use.", read=lambda w: w.states.size),
     Metric(name="replayed_records", kind=Kind.COUNTER, unit="records", meaning="Records replayed to recover state.",
-           read=lambda w: w.states.replayed),
+           read=lambda w: w.states.recovery.replayed),
+    Metric(name="checkpoints", kind=Kind.COUNTER, unit="checkpoints", meaning="Checkpoints written.",
+           read=lambda w: w.states.checkpointer.stats.written),
+    Metric(name="checkpoint_failures", kind=Kind.COUNTER, unit="checkpoints", meaning="Checkpoints that came to nothing.",
+           read=lambda w: w.states.checkpointer.stats.failed),
+    Metric(name="checkpoint_bytes", kind=Kind.COUNTER, unit="bytes", meaning="Files of checkpoints written.",
+           read=lambda w: w.states.checkpointer.stats.size),
+    Metric(name="checkpoint_seconds", kind=Kind.GAUGE, unit="seconds", meaning="Time that the last checkpoint took.",
+           read=lambda w: w.states.checkpointer.stats.seconds),
     Metric(name="ready", kind=Kind.GAUGE, unit="0 or 1", meaning="Whether /ready is green.", read=lambda w: float(w.health.was_ready)),
 )  # fmt: skip
 

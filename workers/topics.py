@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from features.errors import Misdeclared, Unavailable
@@ -80,6 +80,18 @@ class Topics:
         """A topic, or ``None`` if it is not there."""
         partitions = self.states().get(name)
         return None if not partitions else TopicState(partitions=partitions, config=self._config(name))
+
+    def identity(self, name: str) -> tuple[str, int] | None:
+        """A topic's UUID, as hexadecimal, and its number of partitions; ``None`` where the brokers don't tell."""
+        try:
+            (future,) = self._admin.describe_topics(
+                TopicCollection([name]), request_timeout=_PATIENCE
+            ).values()
+            found = future.result(_PATIENCE)
+        except KafkaException:  # brokers before 2.8 give topics no UUID
+            return None
+        halves = found.topic_id.get_most_significant_bits(), found.topic_id.get_least_significant_bits()
+        return "".join(f"{half % 2**64:016x}" for half in halves), len(found.partitions)
 
     def create(self, specs: Iterator[TopicSpec] | tuple[TopicSpec, ...]) -> list[str]:
         """Make the topics that are not there; returns their names."""

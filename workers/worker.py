@@ -11,6 +11,7 @@ from models.manifest import Output
 from models.model import Model
 from models.registry import ModelRef, Registry
 from pipelines.pipeline import Pipeline
+from workers.checkpoints.store import CheckpointStore
 from workers.health import Check, Health
 from workers.inference import Inference
 from workers.lag import LogEnds
@@ -61,7 +62,16 @@ class Worker:
         self, pipeline: Pipeline, settings: Settings, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.pipeline, self.settings, self._clock = pipeline, settings, clock
-        self.states = StateKeeper(pipeline.engine, self._reader, cold_start=settings.cold_start)
+        self.states = StateKeeper(
+            pipeline.name,
+            pipeline.engine,
+            self._reader,
+            lambda topic: Topics(settings.clients()).identity(topic),
+            None if settings.checkpoints == "none" else CheckpointStore.at(settings.checkpoints),
+            interval=settings.checkpoint_interval,
+            clock=clock,
+            cold_start=settings.cold_start,
+        )
         self.scorer = Scorer(pipeline, self.states, clock)
         self.health = Health(self, clock)
         self._ends = LogEnds(settings.clients())
@@ -128,6 +138,12 @@ class Worker:
             "%s scores with %s, columns %s", pipeline.name, self.model.ref, pipeline.engine.column_fingerprint
         )
 
+    async def write_checkpoints(self) -> None:
+        """Write checkpoints until cancelled."""
+        await self.states.checkpointer.run(
+            lambda: {each.partition: each.committed for each in self.status().partitions}
+        )
+
     def close(self) -> None:
         """End the inference thread, after the drain."""
         if self._is_started:
@@ -152,6 +168,10 @@ class Worker:
             each.partition: self._ends.lag(each.partition, each.committed)
             for each in self.status().partitions
         }
+
+    def recovery(self) -> str:
+        """How far the recovery of state is, for people."""
+        return self.states.progress()
 
     def is_model_right(self) -> Check:
         """The deep check: a real inference with a known answer, in the thread that serves."""

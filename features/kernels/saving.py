@@ -204,11 +204,10 @@ def _load_blocks(set_, state, head, source):
             source += 8 * size
 
 
-@numba.njit(f"void({_ROWS}, i8[::1])", **COMPILE)
-def load_records(set_, state, records):
-    """Take over the keys of some records, in place of what is held of them; there is room."""
-    slot_bytes, at = rules_of(set_)[SLOT_BYTES], records.ctypes.data
-    end = at + 8 * records.size
+@numba.njit(f"void({_ROWS}, i8, i8)", **COMPILE)
+def load_records(set_, state, at, words):
+    """Take over the keys of the records at an address, in place of what is held of them; there is room."""
+    slot_bytes, end = rules_of(set_)[SLOT_BYTES], at + 8 * words
     while at < end:
         length = get_i64(at + _KEY_LENGTH)
         slot = _cleared(set_, state, at + _KEY, length)

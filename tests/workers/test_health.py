@@ -35,6 +35,9 @@ class Watched:
     def has_joined(self) -> bool:
         return self.joined
 
+    def recovery(self) -> str:
+        return "3 of 7 offsets replayed"
+
     def is_model_right(self) -> Check:
         return self.model
 

@@ -1,5 +1,8 @@
 import asyncio
+import time
 from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -11,6 +14,8 @@ from features.errors import Misdeclared
 from features.records import Records
 from tests.features import streams
 from tests.features.test_engine import MIXED
+from tests.workers.topics_seen import wait_for
+from workers.checkpoints.store import CheckpointStore
 from workers.log import LogReader, Ranges
 from workers.states import Note, StateKeeper
 from workers.transport.partitions import AssignedPartition, Partition
@@ -44,8 +49,23 @@ def assigned(committed: int | None, low: int = 0, metadata: str = "") -> Assigne
     )
 
 
-def keeper(low: int = 0, *, cold_start: bool = False) -> StateKeeper:
-    return StateKeeper(MIXED, lambda _topic: Log(low), cold_start=cold_start)
+def keeper(
+    log: Log | None = None,
+    store: CheckpointStore | None = None,
+    identity: tuple[str, int] | None = ("5eed" * 8, 1),
+    *,
+    cold_start: bool = False,
+) -> StateKeeper:
+    return StateKeeper(
+        "shop",
+        MIXED,
+        lambda _topic: log or Log(),
+        lambda _topic: identity,
+        store,
+        interval=timedelta(seconds=0.1),
+        clock=time.monotonic,
+        cold_start=cold_start,
+    )
 
 
 def note(origin: int) -> str:
@@ -54,7 +74,7 @@ def note(origin: int) -> str:
 
 def rows_after(states: StateKeeper, first: int) -> bytes:
     columns = RecordDecoder(MIXED.schema).decode(streams.records(EVENTS[first:])).columns
-    return states[HERE].process(columns).block.tobytes()
+    return states.process(HERE, columns, len(EVENTS)).block.tobytes()
 
 
 def expected_after(first: int, origin: int = 0) -> bytes:
@@ -68,15 +88,15 @@ def test_a_state_is_recovered_as_of_the_committed_offset(committed: int) -> None
     states = keeper()
     notes = asyncio.run(states.on_assign([assigned(committed)]))
     assert notes == {HERE: note(0)}
-    assert states.replayed == committed
+    assert states.recovery.replayed == committed
     assert rows_after(states, committed) == expected_after(committed)
 
 
 def test_a_group_without_offsets_begins_at_the_oldest_record_and_remembers_it() -> None:
-    states = keeper(low=20)
+    states = keeper(Log(20))
     assert asyncio.run(states.on_assign([assigned(None, low=20)])) == {HERE: note(20)}
-    assert states.replayed == 0
-    assert asyncio.run(keeper(low=20).on_assign([assigned(60, low=20, metadata=note(20))])) == {
+    assert states.recovery.replayed == 0
+    assert asyncio.run(keeper(Log(20)).on_assign([assigned(60, low=20, metadata=note(20))])) == {
         HERE: note(20)
     }
 
@@ -84,13 +104,14 @@ def test_a_group_without_offsets_begins_at_the_oldest_record_and_remembers_it() 
 @pytest.mark.parametrize("metadata", ["", "not ours", note(0)])
 def test_a_state_whose_records_are_gone_is_refused(metadata: str) -> None:
     with pytest.raises(
-        Misdeclared, match=r"is the fold from offset 0, and the topic begins at 20; .* --cold-start"
+        Misdeclared,
+        match=r"is the fold from offset 0, the topic begins at 20, .* headrace bootstrap, .* --cold-start",
     ):
-        asyncio.run(keeper(low=20).on_assign([assigned(60, low=20, metadata=metadata)]))
+        asyncio.run(keeper(Log(20)).on_assign([assigned(60, low=20, metadata=metadata)]))
 
 
 def test_a_cold_start_begins_empty_at_the_committed_offset() -> None:
-    states = keeper(low=20, cold_start=True)
+    states = keeper(Log(20), cold_start=True)
     assert asyncio.run(states.on_assign([assigned(60, low=20, metadata=note(0))])) == {HERE: note(60)}
     assert rows_after(states, 60) == expected_after(60, origin=60)
 
@@ -102,7 +123,7 @@ def test_a_partition_that_left_has_no_state() -> None:
     asyncio.run(states.on_revoke([HERE]))
     assert states.keys == 0
     with pytest.raises(KeyError):
-        _ = states[HERE]
+        rows_after(states, 10)
 
 
 def test_a_cancelled_recovery_stops_reading() -> None:
@@ -117,7 +138,7 @@ def test_a_cancelled_recovery_stops_reading() -> None:
             stopped.set()
 
     async def cancel() -> None:
-        states = StateKeeper(MIXED, lambda _topic: Endless(), cold_start=False)
+        states = keeper(Endless())
         loading = asyncio.create_task(states.on_assign([assigned(60)]))
         await asyncio.to_thread(began.wait, 10)
         loading.cancel()
@@ -134,3 +155,95 @@ def test_a_note_reads_back() -> None:
     read: Any = msgspec.json.decode(note(7), type=Note)
     assert read.origin == 7
     assert np.array_equal([read.state], [MIXED.state_fingerprint])
+
+
+def checkpointed(store: CheckpointStore, *offsets: int, log: Log | None = None) -> None:
+    """A worker folds the log, and writes checkpoints at these offsets."""
+
+    async def work() -> None:
+        states = keeper(log, store)
+        await states.on_assign([assigned(0)])
+        (held,) = states._held.values()
+        for start, end in zip((0, *offsets), offsets, strict=False):
+            columns = RecordDecoder(MIXED.schema).decode(streams.records(EVENTS[start:end], start)).columns
+            states.process(HERE, columns, end)
+            assert await states.checkpointer.write(HERE, held)
+
+    asyncio.run(work())
+
+
+def written(states: StateKeeper, checkpoints: int) -> None:
+    wait_for(lambda: states.checkpointer.stats.written == checkpoints, f"checkpoint {checkpoints}")
+
+
+@pytest.mark.parametrize(("committed", "loaded"), [(10, 0), (20, 20), (45, 20), (50, 50), (100, 80)])
+def test_recovery_goes_on_from_the_newest_checkpoint_up_to_the_committed_offset(
+    tmp_path: Path, committed: int, loaded: int
+) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+    checkpointed(store, 20, 50, 80)
+    states = keeper(Log(loaded), store)
+    assert asyncio.run(states.on_assign([assigned(committed, low=loaded)])) == {HERE: note(0)}
+    assert states.recovery.replayed == committed - loaded
+    assert rows_after(states, committed) == expected_after(committed)
+
+
+def test_a_checkpoint_helps_though_the_topic_has_lost_what_it_is_the_fold_of(tmp_path: Path) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+    checkpointed(store, 50)
+    states = keeper(Log(40), store)
+    asyncio.run(states.on_assign([assigned(60, low=40, metadata=note(0))]))
+    assert rows_after(states, 60) == expected_after(60)
+    with pytest.raises(Misdeclared, match="there is no checkpoint to go on from"):
+        asyncio.run(keeper(Log(55), store).on_assign([assigned(60, low=55, metadata=note(0))]))
+
+
+@pytest.mark.parametrize("identity", [("0ther" * 6 + "00", 1), ("5eed" * 8, 2), None])
+def test_checkpoints_of_another_topic_or_partition_count_are_not_used(
+    tmp_path: Path, identity: tuple[str, int] | None
+) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+    checkpointed(store, 50)
+    states = keeper(None, store, identity)
+    asyncio.run(states.on_assign([assigned(60)]))
+    assert states.recovery.replayed == 60
+
+
+def test_a_leaving_partition_gets_a_last_checkpoint_and_a_lost_one_none(tmp_path: Path) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+
+    async def work(committed: int, *, is_lost: bool) -> int:
+        states = keeper(None, store)
+        await states.on_assign([assigned(committed)])
+        await (states.on_lost([HERE]) if is_lost else states.on_revoke([HERE]))
+        return states.recovery.replayed
+
+    assert asyncio.run(work(30, is_lost=True)) == 30
+    assert asyncio.run(work(30, is_lost=False)) == 30
+    assert asyncio.run(work(40, is_lost=True)) == 10
+
+
+def test_checkpoints_are_written_beside_the_events_and_pruned(tmp_path: Path) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+
+    async def work() -> None:
+        states = keeper(None, store)
+        await states.on_assign([assigned(0)])
+        running = asyncio.create_task(states.checkpointer.run(lambda: {HERE: 90}))
+        for start in range(0, 90, 10):
+            columns = (
+                RecordDecoder(MIXED.schema).decode(streams.records(EVENTS[start : start + 10], start)).columns
+            )
+            states.process(HERE, columns, start + 10)
+            await asyncio.to_thread(written, states, start // 10 + 1)
+        await asyncio.sleep(0.3)
+        running.cancel()
+        assert states.checkpointer.stats.written == 9
+        assert states.checkpointer.stats.failed == 0
+
+    asyncio.run(work())
+    assert [path.name[:20] for path in sorted(tmp_path.rglob("*.json"))] == [f"{80:020d}", f"{90:020d}"]
+    states = keeper(None, store)
+    asyncio.run(states.on_assign([assigned(95)]))
+    assert states.recovery.replayed == 5
+    assert rows_after(states, 95) == expected_after(95)

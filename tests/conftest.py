@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -21,12 +22,18 @@ _QUICK = {
 }
 
 
+_checkpoints = tempfile.mkdtemp(prefix="headrace-checkpoints-")
+os.environ["HEADRACE_CHECKPOINTS"] = (
+    _checkpoints  # of every worker that a test starts, unless it says another
+)
+
 settings.register_profile("headrace", deadline=None)  # shared machines have no steady clock
 settings.load_profile("headrace")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where nothing may be missing, a skipped test is a failure."""
+    shutil.rmtree(_checkpoints, ignore_errors=True)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("HEADRACE_NO_SKIPS") == "1" and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

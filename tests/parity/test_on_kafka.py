@@ -59,6 +59,7 @@ def test_no_row_differs_after_kills_restarts_and_rebalances(
         "--bootstrap", bootstrap, "--registry", str(tmp_path / "registry"), "--delivery", delivery, "--log-features", "0.5",
         "--group", f"parity-{time.time_ns()}", "--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500",
         "--slice-records", "50", "--commit-interval", "20ms",
+        "--checkpoints", str(tmp_path / "checkpoints"), "--checkpoint-interval", "200ms",
     ]  # fmt: skip
     thirds = [
         it.events.slice(first, len(it.events) // 3) for first in range(0, len(it.events), len(it.events) // 3)

@@ -79,13 +79,9 @@ class CheckpointStore:
             if not info.base_name.endswith(".json"):
                 continue
             try:
-                found = decode(self._read(lineage, info.base_name).to_pybytes(), info.path)
-                if found.lineage != lineage or found.name != info.base_name:
-                    raise Unreadable(f"{info.path} is of another lineage: {found.lineage}")
+                yield self._checkpoint(lineage, info.base_name)
             except Unreadable as reason:
                 _log.warning("a checkpoint can't be used: %s", reason)
-            else:
-                yield found
 
     def load(self, checkpoint: Checkpoint, state: PartitionState) -> None:
         """Make a new state what was saved.
@@ -140,6 +136,13 @@ class CheckpointStore:
             with _access(f"delete {self._path(lineage, name)}"):
                 self._delete(self._path(lineage, name))
         return files.keys() - unneeded
+
+    def _checkpoint(self, lineage: Lineage, name: str) -> Checkpoint:
+        path = self._path(lineage, name)
+        found = decode(self._read(lineage, name).to_pybytes(), path)
+        if found.lineage != lineage or found.name != name:
+            raise Unreadable(f"{path} is of another lineage: {found.lineage}")
+        return found
 
     def _delete(self, path: str) -> None:
         try:

@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
@@ -97,11 +98,19 @@ class Demo:
         self.console.print("reading the flights of 2013 ...")
         events = pipeline.example()
         tail = LATENCY_RATE * LATENCY_SECONDS
-        with EmbeddedBroker() as broker:
+        with EmbeddedBroker() as broker, TemporaryDirectory() as checkpoints:
             clients = {"bootstrap.servers": broker.bootstrap, **_EMBEDDED}
             Topics(clients).create(topic_specs(pipeline))
             monitor = Monitor(pipeline, manifest.outputs[0].published, clients)
-            flags = ("--bootstrap", broker.bootstrap, "--registry", self.settings.registry, *_kafka_flags())
+            flags = (
+                "--bootstrap",
+                broker.bootstrap,
+                "--registry",
+                self.settings.registry,
+                "--checkpoints",
+                checkpoints,
+                *_kafka_flags(),
+            )
             self.console.print(f"broker at {broker.bootstrap}; starting the worker ...")
             with WorkerProcess(PIPELINE, *flags) as worker:
                 steps = _Steps(worker, monitor, View(monitor, self.console), clients, pipeline.source.topic)

@@ -17,6 +17,7 @@ from workers.inference import Inference
 from workers.lag import LogEnds
 from workers.log import LogReader
 from workers.predictions import LoggedFeatures, PredictionEncoder, PredictionForm
+from workers.recovery import Means, Recovery
 from workers.scorer import Scorer
 from workers.settings import Settings
 from workers.sinks import check_sinks, client_id
@@ -62,16 +63,17 @@ class Worker:
         self, pipeline: Pipeline, settings: Settings, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.pipeline, self.settings, self._clock = pipeline, settings, clock
-        self.states = StateKeeper(
-            pipeline.name,
-            pipeline.engine,
-            self._reader,
-            lambda topic: Topics(settings.clients()).identity(topic),
-            None if settings.checkpoints == "none" else CheckpointStore.at(settings.checkpoints),
-            interval=settings.checkpoint_interval,
+        means = Means(
+            pipeline=pipeline.name,
+            engine=pipeline.engine,
+            reader=self._reader,
+            identify=lambda topic: Topics(settings.clients()).identity(topic),
+            store=None if settings.checkpoints == "none" else CheckpointStore.at(settings.checkpoints),
+            retries=Retries(deadline=settings.retry_for),
             clock=clock,
             cold_start=settings.cold_start,
         )
+        self.states = StateKeeper(Recovery(means), settings.checkpoint_interval, clock)
         self.scorer = Scorer(pipeline, self.states, clock)
         self.health = Health(self, clock)
         self._ends = LogEnds(settings.clients())
@@ -171,7 +173,7 @@ class Worker:
 
     def recovery(self) -> str:
         """How far the recovery of state is, for people."""
-        return self.states.progress()
+        return self.states.recovery.progress()
 
     def is_model_right(self) -> Check:
         """The deep check: a real inference with a known answer, in the thread that serves."""

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 
 from features.decode import RecordDecoder
-from features.errors import Misdeclared
+from features.errors import Misdeclared, Unavailable
 from features.records import Records
 from tests.features import streams
 from tests.features.test_engine import MIXED
 from tests.workers.topics_seen import wait_for
+from workers.brokers.ports import free_port
 from workers.checkpoints.store import CheckpointStore
 from workers.log import LogReader, Ranges
-from workers.states import Note, StateKeeper
+from workers.recovery import Means, Note, Recovery
+from workers.states import StateKeeper
 from workers.transport.partitions import AssignedPartition, Partition
+from workers.transport.retries import Retries
 
 HERE = Partition("events", 0)
 EVENTS = [
@@ -56,16 +59,17 @@ def keeper(
     *,
     cold_start: bool = False,
 ) -> StateKeeper:
-    return StateKeeper(
-        "shop",
-        MIXED,
-        lambda _topic: log or Log(),
-        lambda _topic: identity,
-        store,
-        interval=timedelta(seconds=0.1),
+    means = Means(
+        pipeline="shop",
+        engine=MIXED,
+        reader=lambda _topic: log or Log(),
+        identify=lambda _topic: identity,
+        store=store,
+        retries=Retries(deadline=timedelta(seconds=8)),  # one look at S3 that is away takes 6 s
         clock=time.monotonic,
         cold_start=cold_start,
     )
+    return StateKeeper(Recovery(means), timedelta(seconds=0.1), time.monotonic)
 
 
 def note(origin: int) -> str:
@@ -247,3 +251,29 @@ def test_checkpoints_are_written_beside_the_events_and_pruned(tmp_path: Path) ->
     asyncio.run(states.on_assign([assigned(95)]))
     assert states.recovery.replayed == 5
     assert rows_after(states, 95) == expected_after(95)
+
+
+def test_a_store_that_is_away_is_tried_again_and_then_named() -> None:
+    nowhere = f"s3://key:secret@states?endpoint_override=127.0.0.1:{free_port()}&scheme=http&region=us-east-1"
+    began = time.monotonic()
+    with pytest.raises(
+        Unavailable, match=r"events\[0\]: looking for a checkpoint: failed \d+ times .* Can't list"
+    ):
+        asyncio.run(keeper(None, CheckpointStore.at(nowhere)).on_assign([assigned(10)]))
+    assert time.monotonic() - began >= 8
+
+
+def test_a_worker_goes_on_without_checkpoints_for_a_while_and_then_ends(tmp_path: Path) -> None:
+    store = CheckpointStore.at(str(tmp_path))
+
+    async def work() -> int:
+        states = keeper(None, store)
+        await states.on_assign([assigned(0)])
+        (tmp_path / "shop").write_text("in the way")
+        columns = RecordDecoder(MIXED.schema).decode(streams.records(EVENTS)).columns
+        states.process(HERE, columns, len(EVENTS))
+        with pytest.raises(Unavailable, match=r"no checkpoint for \d+ s: Can't write"):
+            await states.checkpointer.run(dict)
+        return states.checkpointer.stats.failed
+
+    assert asyncio.run(work()) > 5

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from features.engine import PartitionState
 from features.errors import Unavailable
 from tests.features import streams
 from tests.features.saved import contents
 from tests.features.test_engine import MIXED
+from tests.workers.checkpoints import s3
 from workers.checkpoints import manifest, writing
 from workers.checkpoints.manifest import Checkpoint, Lineage, Unreadable
 from workers.checkpoints.store import CheckpointStore
@@ -63,6 +65,31 @@ def loaded(store: CheckpointStore, checkpoint: Checkpoint) -> PartitionState:
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
     return CheckpointStore.at(str(tmp_path))
+
+
+def test_s3_holds_checkpoints_as_a_folder_does(tmp_path: Path) -> None:
+    with s3.bucket(tmp_path / "s3") as uri:
+        store = CheckpointStore.at(uri)
+        assert list(store.checkpoints(LINEAGE)) == []
+        owner = Owner(store)
+        for until in (100, 101, 130, 200):
+            owner.fold(until).save()
+        found = list(store.checkpoints(LINEAGE))
+        assert [each.next_offset for each in found] == [200, 130, 101, 100]
+        for each in found:
+            assert contents(loaded(store, each)) == contents(folded(each.next_offset))
+        owner.writing.prune(150)
+        assert [each.next_offset for each in store.checkpoints(LINEAGE)] == [200, 130, 101]
+        there, _ = fs.FileSystem.from_uri(uri)
+        path = f"states/of/ours/{LINEAGE.folder}/{found[1].files[-1].name}"
+        with there.open_input_file(path) as whole:
+            data = whole.read()
+        with there.open_output_stream(path) as torn:
+            torn.write(data[:-1])
+        with pytest.raises(Unreadable, match="is torn"):
+            loaded(store, found[1])
+    with pytest.raises(Unavailable, match="check the address of the checkpoints"):
+        owner.fold(300).save()
 
 
 def files(folder: Path, ending: str) -> list[Path]:

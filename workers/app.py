@@ -26,8 +26,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
-from workers.brokers.ports import free_port
 from workers.health import Checks, as_json
+from workers.ports import free_port
 from workers.settings import Settings, load_settings
 from workers.telemetry import WorkerCollector
 from workers.transport import install

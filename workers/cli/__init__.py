@@ -39,12 +39,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        gc.disable()
-        try:
-            command = importlib.import_module(f"workers.cli.{cmd_name}").command
-        finally:
-            gc.freeze()  # what is imported stays: looking for garbage in it is a tenth of a worker's start
-            gc.enable()
+        command = importlib.import_module(f"workers.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -63,9 +58,10 @@ def headrace() -> None:
 
 def main() -> None:
     """The entry point."""
-    if sys.argv[1:2] == ["worker"]:
-        leave_quietly_on_sigterm()
     try:
+        if sys.argv[1:2] == ["worker"]:
+            leave_quietly_on_sigterm()
+            _import_worker()
         code = headrace.main(standalone_mode=False)  # the code of a click.exceptions.Exit, or None
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
@@ -76,3 +72,11 @@ def main() -> None:
     except HeadraceError as error:
         click.echo(f"headrace: {error}", err=True)
         sys.exit(1)
+
+
+def _import_worker() -> None:
+    """Ahead of its use. What is imported stays: looking for garbage in it is a tenth of a worker's start."""
+    gc.disable()
+    importlib.import_module("workers.cli.worker")
+    gc.freeze()
+    gc.enable()

@@ -55,7 +55,8 @@ def zone(name: str) -> Zone:
             f"Time zone {name!r} is unknown; use an IANA name such as 'America/New_York'"
         ) from error
     starts, offsets = [np.iinfo(np.int64).min], [_FIRST.astimezone(info).utcoffset()]
-    at = _FIRST if info.utcoffset(None) is None else _LAST  # that of a time without a date is known where it is fixed
+    is_fixed = info.utcoffset(None) is not None  # the offset of a time without a date
+    at = _LAST if is_fixed else _FIRST
     for until, step in _STEPS:
         while at < until:
             later = at + step

@@ -10,7 +10,7 @@ import msgspec
 from benchmarks import drawn
 from benchmarks.contenders.task import Task
 from pipelines.card_fraud import pipeline
-from workers.brokers.ports import free_port
+from workers.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 """Where contenders are started, so that ``benchmarks`` can be imported."""

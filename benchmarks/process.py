@@ -14,6 +14,8 @@ from features.errors import Unavailable
 
 _LEAVE_SECONDS = 20.0
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""What is installed has its bytecode; what runs from a checkout writes it when it is first started."""
 
 
 class Process:
@@ -28,7 +30,9 @@ class Process:
 
     def __enter__(self) -> Self:
         self._log = tempfile.NamedTemporaryFile(prefix="headrace-bench-", suffix=".log")
-        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=self._log, stderr=self._log)
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, env=_ENVIRONMENT, stdout=self._log, stderr=self._log
+        )
         return self
 
     def __exit__(

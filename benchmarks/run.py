@@ -52,7 +52,7 @@ from pipelines.card_fraud import pipeline
 from pipelines.datasets.card_payments import CARDS
 from pipelines.replay import replay
 from workers.brokers import KafkaBroker
-from workers.brokers.ports import free_port
+from workers.ports import free_port
 from workers.publisher import FlatOut, Publisher
 
 RATES = (200, 1000)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from features.kernels.lanes import take_events
+from features.kernels.take import take_events
 from features.schema import Schema
 
 Int64s = NDArray[np.int64]

@@ -54,31 +54,33 @@ def zone(name: str) -> Zone:
         raise Misdeclared(
             f"Time zone {name!r} is unknown; use an IANA name such as 'America/New_York'"
         ) from error
-    starts, offsets = [np.iinfo(np.int64).min], [_offset(info, _FIRST)]
-    at = _FIRST
+    starts, offsets = [np.iinfo(np.int64).min], [_FIRST.astimezone(info).utcoffset()]
+    is_fixed = info.utcoffset(None) is not None  # the offset of a time without a date
+    at = _LAST if is_fixed else _FIRST
     for until, step in _STEPS:
         while at < until:
             later = at + step
-            if _offset(info, later) != offsets[-1]:
+            if later.astimezone(info).utcoffset() != offsets[-1]:
                 change = _change(info, at, later)
                 starts.append(int(change.timestamp()) * 1000)
-                offsets.append(_offset(info, change))
+                offsets.append(change.astimezone(info).utcoffset())
             at = later
-    return Zone(name=name, starts=np.array(starts), offsets=np.array(offsets))
+    return Zone(
+        name=name, starts=np.array(starts), offsets=np.array([_milliseconds(each) for each in offsets])
+    )
 
 
-def _offset(info: ZoneInfo, at: datetime) -> int:
-    offset = at.astimezone(info).utcoffset() or timedelta(0)
-    return int(offset.total_seconds()) * 1000
+def _milliseconds(offset: timedelta | None) -> int:
+    return int((offset or timedelta(0)).total_seconds()) * 1000
 
 
 def _change(info: ZoneInfo, before: datetime, after: datetime) -> datetime:
     """The first second at which the offset of ``after`` holds."""
     low, high = int(before.timestamp()), int(after.timestamp())
-    new = _offset(info, after)
+    new = after.astimezone(info).utcoffset()
     while high - low > 1:
         middle = (low + high) // 2
-        if _offset(info, datetime.fromtimestamp(middle, UTC)) == new:
+        if datetime.fromtimestamp(middle, info).utcoffset() == new:
             high = middle
         else:
             low = middle

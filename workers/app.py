@@ -19,14 +19,15 @@ from typing import Any
 
 import faust
 from faust.web import Request, Response, View
+from faust.web.base import BlueprintManager
 from mode import Service
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
-from workers.brokers.ports import free_port
 from workers.health import Checks, as_json
+from workers.ports import free_port
 from workers.settings import Settings, load_settings
 from workers.telemetry import WorkerCollector
 from workers.transport import install
@@ -65,35 +66,42 @@ def worker_app(pipeline: Pipeline | str, settings: Settings | None = None) -> fa
     return app
 
 
+# Faust's decorators look up the file of every module that is loaded, a tenth of a second, for a scan that is off here:
+# agent, pages and timer are added without, and Faust's own pages, of tables and a router that are off too, not at all.
+
+
 def _add_agent(app: faust.App, worker: Worker) -> None:
-    @app.agent(app.topic(worker.pipeline.source.topic), name="score")
     async def score(slices: Any) -> None:
         async for slice_ in slices:
             worker.scorer.score(slice_)
 
-    @app.timer(_REFRESH_SECONDS)
-    async def look_around() -> None:
-        await asyncio.to_thread(worker.refresh_lags)
-        await asyncio.to_thread(worker.health.ready)
+    async def on_error(agent: Any, error: BaseException) -> None:  # noqa: ARG001 - Faust's signature
+        await app.consumer.on_task_error(error)
+
+    topic = app.topic(worker.pipeline.source.topic)
+    app.agents["score"] = app.conf.Agent(score, name="score", app=app, channel=topic, on_error=on_error)
 
 
 def _add_pages(app: faust.App, worker: Worker) -> None:
     registry = CollectorRegistry()
     registry.register(WorkerCollector(worker))
 
-    @app.page("/live")
     async def live(view: View, request: Request) -> Response:  # noqa: ARG001 - Faust's signature
         return _answer(view, worker.health.live())
 
-    @app.page("/ready")
     async def ready(view: View, request: Request) -> Response:  # noqa: ARG001
         return _answer(view, await asyncio.to_thread(worker.health.ready))
 
-    @app.page("/metrics")
     async def metrics(view: View, request: Request) -> Response:  # noqa: ARG001
         return view.bytes(
             await asyncio.to_thread(generate_latest, registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
+
+    app.web.blueprints = BlueprintManager()
+    for handler in (live, ready, metrics):
+        page = View.from_handler(handler)
+        page.view_name, page.view_path = handler.__name__, f"/{handler.__name__}"
+        app.web.add_view(page)
 
 
 def _answer(view: View, checks: Checks) -> Response:
@@ -102,7 +110,7 @@ def _answer(view: View, checks: Checks) -> Response:
 
 
 class _Preparation(Service):  # type: ignore[misc]  # Faust comes without types
-    """Starts before the consumer and ends after the drain: the model and its thread."""
+    """Starts before the consumer and ends after the drain: the model and its thread, and a look around at times."""
 
     def __init__(self, app: faust.App, worker: Worker) -> None:
         self._app, self._worker = app, worker
@@ -121,6 +129,12 @@ class _Preparation(Service):  # type: ignore[misc]  # Faust comes without types
     @Service.task
     async def _write_checkpoints(self) -> None:
         await self._worker.write_checkpoints()
+
+    @Service.timer(_REFRESH_SECONDS)
+    async def look_around(self) -> None:
+        """Keep lags and health fresh, whoever asks."""
+        await asyncio.to_thread(self._worker.refresh_lags)
+        await asyncio.to_thread(self._worker.health.ready)
 
     async def on_stop(self) -> None:
         """End the inference thread."""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from features.errors import Unavailable
-from workers.brokers.ports import free_port
+from workers.ports import free_port
 
 _READY_PATIENCE = 120.0
 _LEAVE_PATIENCE = 20.0

@@ -1,6 +1,7 @@
 """Sinks belong to one pipeline: a topic that another one writes to is refused."""
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 from confluent_kafka import KafkaException, Message
@@ -35,9 +36,15 @@ def check_sinks(pipeline: Pipeline, clients: Clients) -> None:
         pipeline: The pipeline that is to write.
         clients: librdkafka settings, as every client gets them.
     """
-    _check_writers(pipeline, _members(clients))
-    for topic, owner in ((pipeline.predictions, _of_prediction), (pipeline.dead_letters, _of_dead_letter)):
-        _check_newest(pipeline, LogReader(clients, topic), owner)
+    predictions, letters = (LogReader(clients, topic) for topic in _sinks(pipeline))
+    with ThreadPoolExecutor() as looks:  # each waits for the brokers
+        found = (
+            looks.submit(_check_writers, pipeline, _members(clients)),
+            looks.submit(_check_newest, pipeline, predictions, _of_prediction),
+            looks.submit(_check_newest, pipeline, letters, _of_dead_letter),
+        )
+    for look in found:
+        look.result()
 
 
 def _sinks(pipeline: Pipeline) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from features.errors import HeadraceError
 from models.labels import Labels
@@ -118,8 +119,10 @@ class Worker:
         topics.check(pipeline)
         if misfit := topics.misfit(pipeline):
             _log.warning("%s", misfit)
-        check_sinks(pipeline, settings.clients())
-        self.model.warm()
+        with ThreadPoolExecutor() as aside:  # the model warms up while the brokers are asked
+            sinks = aside.submit(check_sinks, pipeline, settings.clients())
+            self.model.warm()
+            sinks.result()
         self._is_checked = True
 
     def start(self, on_error: Callable[[BaseException], None]) -> None:

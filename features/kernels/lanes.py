@@ -76,15 +76,6 @@ def sort_by_lane(lanes, starts, order):
     starts[0] = 0
 
 
-@numba.njit("void(i8[:,::1], u1[:,::1], i8[::1], i8[:,::1], u1[:,::1])", **COMPILE)
-def take_events(words, valid, chosen, words_taken, valid_taken):
-    """Columns of the chosen events."""
-    for field in range(words.shape[0]):
-        for i in range(chosen.size):
-            words_taken[field, i] = words[field, chosen[i]]
-            valid_taken[field, i] = valid[field, chosen[i]]
-
-
 @numba.njit("void(f4[:,::1], i8[:,::1], u8[::1], i8[::1], f4[:,::1], i8[:,::1], u8[::1])", **COMPILE)
 def place_rows(block, ids, digests, places, floats, categories, placed):
     """Write rows into columns, each to its place.

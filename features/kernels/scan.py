@@ -325,7 +325,7 @@ def _search_name(at, table, stride, names):
     return -1
 
 
-@numba.njit("i8(i8, i8, i8, i8, i8, i8, i8, i8)", **COMPILE)
+@numba.njit(**COMPILE)
 def _scan_node(base, at, node, row, rows, powers, words, valid):  # noqa: PLR0915 - see C901
     """Where the object or array ends, `_ODD` if it is odd."""
     table, stride, names, follows, is_array = (

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from workers.brokers.ports import free_port
+from workers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 _PORTS = ("KAFKA_PORT", "WORKER_PORT", "PROMETHEUS_PORT")

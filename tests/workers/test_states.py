@@ -15,9 +15,9 @@ from features.records import Records
 from tests.features import streams
 from tests.features.test_engine import MIXED
 from tests.workers.topics_seen import wait_for
-from workers.brokers.ports import free_port
 from workers.checkpoints.store import CheckpointStore
 from workers.log import LogReader, Ranges
+from workers.ports import free_port
 from workers.recovery import Means, Note, Recovery
 from workers.states import StateKeeper
 from workers.transport.partitions import AssignedPartition, Partition

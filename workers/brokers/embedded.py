@@ -10,8 +10,8 @@ from typing import Self
 
 from features.errors import Misdeclared
 from workers.brokers.leash import Leash
-from workers.brokers.ports import free_port
 from workers.brokers.ready import wait_until_ready
+from workers.ports import free_port
 
 _READY_SECONDS = 15.0
 

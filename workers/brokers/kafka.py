@@ -14,8 +14,8 @@ from typing import Self
 from features.errors import Misdeclared, Unavailable
 from workers.brokers.jars import default_cache, fetch_jars
 from workers.brokers.leash import Leash
-from workers.brokers.ports import free_port
 from workers.brokers.ready import wait_until_ready
+from workers.ports import free_port
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 20.0

@@ -137,6 +137,7 @@ class Poller(threading.Thread):
             except KafkaException as failure:
                 error = failure.args[0]
             if error is None:
+                self._stats.answered_at = self._clock()
                 return
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise Misdeclared(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from workers.brokers.ports import free_port
+from workers.ports import free_port
 
 _VERSION = "v1.8.0"
 _BUILD_SECONDS = 900

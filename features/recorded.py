@@ -149,6 +149,9 @@ class RecordedFiles:
             raise Misdeclared(
                 f"The files of {path} do not go together: {error}; cast the column in one of them"
             ) from error
+        schema = pa.schema(
+            [field.with_nullable(True) for field in schema]
+        )  # else Arrow wants it in every file
         return cls(dataset.replace_schema(schema), schemas)
 
     @property

@@ -110,6 +110,36 @@ def test_files_are_one_stream_in_the_order_of_their_names_whatever_columns_each_
     assert recorded.has_nulls("b")
 
 
+def test_columns_that_are_never_null_may_be_declared_so_and_missing_in_a_file(tmp_path: Path) -> None:
+    never = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string(), nullable=False)])
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}, schema=never), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": [2]}, schema=pa.schema([never.field("a")])), tmp_path / "2.parquet")
+    assert read_table(RecordedFiles.at(tmp_path)).to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
+
+
+@given(
+    texts=st.lists(st.none() | st.sampled_from(["a", "bb", "", "long " * 9]), min_size=1, max_size=50),
+    groups=st.integers(1, 20),
+    is_dictionary=st.booleans(),
+)
+def test_texts_that_stand_in_a_file_as_places_in_a_dictionary_are_read_so_and_are_the_same(
+    texts: list[str | None], groups: int, is_dictionary: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("texts") / "texts.parquet"
+    table = pa.table({"text": pa.array(texts * 20, pa.string()), "n": np.arange(len(texts) * 20)})
+    pq.write_table(table, path, row_group_size=20 * groups, use_dictionary=is_dictionary)
+    batches = list(RecordedFiles.at(path).batches(["text", "n"]))
+    found = pa.concat_tables([pa.table(batch) for batch in batches], promote_options="permissive")
+    assert found["text"].cast(pa.string()).to_pylist() == table["text"].to_pylist()
+    assert found["n"].to_pylist() == table["n"].to_pylist()
+    places, _ = zip(
+        *(Placer(batch.schema, Field(name="text", type=str), 3).place(batch) for batch in batches),
+        strict=True,
+    )
+    expected = [0 if text is None else murmur2(text.encode(), 3) for text in texts * 20]
+    assert np.concatenate(places).tolist() == expected
+
+
 def test_a_column_may_hold_nulls_unless_the_footer_says_no(tmp_path: Path) -> None:
     table = pa.table({"full": [1, 2], "holes": [1, None], "nested": [{"a": 1}, {"a": 2}]})
     pq.write_table(table.drop(["nested"]), tmp_path / "said.parquet")

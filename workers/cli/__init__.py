@@ -13,6 +13,7 @@ from features.errors import HeadraceError
 from workers.sigterm import leave_quietly_on_sigterm
 
 COMMANDS = {
+    "bootstrap": "Fold recorded events and the topic into checkpoints.",
     "broker": "Start a Kafka broker for development, in memory or real.",
     "check": "Prove that schema, features, model and topics agree.",
     "demo": "Run everything on this machine on real flights, with a report.",

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from features.featureset import FeatureSet
+from features.kinds.kind import KeyedKind
 from features.schema import Schema
 from features.zones import zone
 
 ENGINE_VERSION = 1
-"""Counts changes of the state's layout and of what the kinds compute."""
+"""Counts changes of every state's layout and of what the kinds compute; `KeyedKind.layout` those of one kind's."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -24,16 +25,17 @@ _MILLISECOND = timedelta(milliseconds=1)
 def state_fingerprint(schema: Schema, sets: Sequence[FeatureSet]) -> str:
     """Sixteen hex digits that differ if any part of the fold's meaning does."""
     keyed = [declared for declared in sets if declared.key]
-    return _digest(
-        {
-            "engine": ENGINE_VERSION,
-            "codec": "json",
-            "schema": _schema(schema, keyed),
-            "sets": [declared.describe() for declared in keyed],
-            "order": [declared.columns for declared in keyed],  # what is folded lies in it
-            "zones": _zones(keyed),
-        }
-    )
+    described = {
+        "engine": ENGINE_VERSION,
+        "codec": "json",
+        "schema": _schema(schema, keyed),
+        "sets": [declared.describe() for declared in keyed],
+        "order": [declared.columns for declared in keyed],  # what is folded lies in it
+        "zones": _zones(keyed),
+    }
+    if layouts := _layouts(keyed):
+        described["layouts"] = layouts
+    return _digest(described)
 
 
 def column_fingerprint(schema: Schema, sets: Sequence[FeatureSet]) -> str:
@@ -65,6 +67,12 @@ def _schema(schema: Schema, sets: Sequence[FeatureSet]) -> dict[str, Any]:
         ],
         "fields": schema.describe(sorted(read)),
     }
+
+
+def _layouts(sets: Sequence[FeatureSet]) -> dict[str, int]:
+    """Of the kinds whose state lies otherwise than at first, how often that changed."""
+    kinds = [kind for declared in sets for kind in declared.features.values()]
+    return {type(kind).__name__: kind.layout for kind in kinds if isinstance(kind, KeyedKind) and kind.layout}
 
 
 def _zones(sets: Sequence[FeatureSet]) -> dict[str, str]:

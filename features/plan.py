@@ -332,7 +332,11 @@ class _Layout:
                 at,
                 cell.sort,
                 cell.size,
-                *((0, 0) if cell.window is None else (cell.window.tile_ms, cell.window.length_ms)),
+                *(
+                    (0, 0)
+                    if cell.window is None
+                    else (cell.window.tile_ms, cell.window.length // cell.window.tile)
+                ),
             ]
             for cell, at in zip(self.cells, self.cell_at, strict=True)
         ]

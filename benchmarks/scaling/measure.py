@@ -11,6 +11,7 @@ from rich.console import Console
 
 from benchmarks.events import made_up
 from benchmarks.scaling.report import (
+    WINDOWED,
     Churn,
     CostRun,
     Form,
@@ -129,9 +130,7 @@ def measure(form: Form, console: Console) -> Scaling:
     runs = measure_costs(form, console)
     return Scaling(
         form=form,
-        window={
-            name: quotient(runs, f"{name}_24h", f"{name}_10min") for name in ("frequent", "rare", "values")
-        },
+        window={name: quotient(runs, f"{name}_24h", f"{name}_10min") for name in WINDOWED},
         keys=quotient(runs, "many_keys", "few_keys"),
         features=feature_ratios(runs),
         cpu_us=medians(runs),

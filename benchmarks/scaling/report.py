@@ -9,6 +9,9 @@ import numpy as np
 FEATURES = (12, 50, 200)
 """Numbers of features that are compared."""
 
+WINDOWED = ("frequent", "rare", "values", "quantile", "distinct", "quantile_dense", "distinct_dense")
+"""What is measured with windows of 10 minutes and of 24 hours."""
+
 _WARM_SHARE = 0.2
 _WITHOUT = {"growing": "steady", "evicting": "steady_few", "saving": "steady"}
 """By run, the one of about as many keys without what it is about."""
@@ -118,7 +121,8 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         seconds: How long it took.
         window: An event's cost with windows of 24 h over that of 10 min, 12 features: ``frequent`` with an event of a
             key every 10 s, ``rare`` with one every half an hour, and ``values``, with distinct and quantile, which
-            keep the values themselves, at one every half an hour.
+            keep the values themselves, at one every half an hour; ``quantile`` and ``distinct``, one feature of that
+            kind alone, at one every half an hour, and ``_dense`` at one every minute.
         keys: An event's cost with `Form.keys` over that with `Form.few_keys`.
         features: By number of features, the cost of a feature over that of one of 12; linear is 1.
         cpu_us: By variant, median CPU of an event, us.

@@ -24,6 +24,10 @@ def _rows(found: Scaling) -> Iterator[tuple[str, str, str]]:
         ("frequent", "24 h against 10 min, an event of a key every 10 s"),
         ("rare", "24 h against 10 min, every 30 min"),
         ("values", "the same of distinct and quantile"),
+        ("quantile", "the same of a quantile alone"),
+        ("distinct", "the same of a distinct alone"),
+        ("quantile_dense", "a quantile alone, every minute"),
+        ("distinct_dense", "a distinct alone, every minute"),
     ):
         yield what, f"{found.window[name]:.2f}", "≤ 1.1"
     yield f"{form.keys:,} keys against {form.few_keys:,}", f"{found.keys:.2f}", "≤ 2"

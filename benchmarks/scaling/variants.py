@@ -21,7 +21,7 @@ EVENTS_A_KEY = 6
 """In a day, where keys are many."""
 
 _TEN_MINUTES, _HOUR, _DAY = WINDOWS
-_OFTEN_S, _SELDOM_S = 10.0, 1800.0
+_OFTEN_S, _MINUTE_S, _SELDOM_S = 10.0, 60.0, 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,16 @@ def windows_of_values(length: timedelta) -> Engine:
     return _numbered([over([length], **_three(col("amount") > above)) for above in (0, 25, 50, 75)])
 
 
+def median(length: timedelta) -> Engine:
+    """One quantile alone."""
+    return _engine(over([length], median=quantile("amount", 0.5)))
+
+
+def merchants(length: timedelta) -> Engine:
+    """One distinct alone."""
+    return _engine(over([length], merchants=distinct("merchant")))
+
+
 def so_many(features: int) -> Engine:
     """Six kinds over two windows, and again with another predicate."""
     rounds = range(-(-features // 12))
@@ -77,15 +87,22 @@ def variants(form: Form) -> dict[str, Variant]:
     """Everything whose cost is compared."""
     found: dict[str, Variant] = {}
     few = max(10, form.few_keys // 100)
-    often, seldom = uniform(few, _OFTEN_S), uniform(form.few_keys, _SELDOM_S)
-    for name, engine, stream, a_day in (
-        ("frequent", windows, often, few * DAY_S / _OFTEN_S),
-        ("rare", windows, seldom, form.few_keys * DAY_S / _SELDOM_S),
-        ("values", windows_of_values, seldom, form.few_keys * DAY_S / _SELDOM_S),
+    seldom = uniform(form.few_keys, _SELDOM_S)
+    for name, engine, keys, interval_s in (
+        ("frequent", windows, few, _OFTEN_S),
+        ("rare", windows, form.few_keys, _SELDOM_S),
+        ("values", windows_of_values, form.few_keys, _SELDOM_S),
+        ("quantile", median, form.few_keys, _SELDOM_S),
+        ("distinct", merchants, form.few_keys, _SELDOM_S),
+        ("quantile_dense", median, few, _MINUTE_S),
+        ("distinct_dense", merchants, few, _MINUTE_S),
     ):
         for length, text in ((_TEN_MINUTES, "10min"), (_DAY, "24h")):
             found[f"{name}_{text}"] = Variant(
-                engine=engine(length), stream=stream, warm=round(1.1 * a_day), events=form.events
+                engine=engine(length),
+                stream=uniform(keys, interval_s),
+                warm=round(1.1 * keys * DAY_S / interval_s),
+                events=form.events,
             )
     for name, keys in (("few_keys", form.few_keys), ("many_keys", form.keys)):
         stream = uniform(keys, DAY_S / EVENTS_A_KEY)

@@ -17,17 +17,17 @@ import numba
 import numpy as np
 
 from features.kernels import COMPILE
+from features.kernels.arena import release
 from features.kernels.decay import decay
-from features.kernels.distinct import add_distinct, clear_distinct, drop_older_than
-from features.kernels.memory import bits_of, get_f64, get_i64, set_f64, set_i64
-from features.kernels.quantile import add_value, clear_quantile, forget_older_than
-from features.kernels.rings import tile_start
+from features.kernels.distinct import add_distinct, ask_for_place, ask_for_queue, drop_older_than
+from features.kernels.memory import bits_of, get_f64, get_i64, prefetch, set_f64, set_i64
+from features.kernels.quantile import add_value, ask_for_entries, ask_for_run, forget_older_than
 from features.kernels.slots import NEVER
 
 NEWEST_EVENT, OLDEST_EVENT, EVERY_ONE, DECAYED, NEWEST_FEW, DISTINCT, QUANTILE = range(7)
 
 BLOCK_SORTS = frozenset({DISTINCT, QUANTILE})
-"""Those that keep a block in the arena."""
+"""Those that keep a block in the arena, whose first word has its words in the lower half."""
 
 
 def cell_words(sort: int, size: int) -> int:
@@ -42,10 +42,39 @@ def clear_cell(arena, free, cell, sort):
         set_i64(cell, NEVER)
     elif sort == NEWEST_FEW:
         set_i64(cell, 0)
-    elif sort == DISTINCT:
-        clear_distinct(arena, free, cell)
     else:
-        clear_quantile(arena, free, cell)
+        if get_i64(cell) != 0:
+            release(arena, free, get_i64(cell), get_i64(arena + 8 * get_i64(cell)) & 0xFFFFFFFF)
+        set_i64(cell, 0)
+        set_i64(cell + 8, 0)
+
+
+@numba.njit(inline="always", **COMPILE)
+def ask_for_block(arena, cell, sort):
+    """Ask early for the first words of a block."""
+    if sort >= DISTINCT:
+        prefetch(arena + 8 * get_i64(cell))
+        prefetch(arena + 8 * get_i64(cell) + 64)
+
+
+@numba.njit(inline="always", **COMPILE)
+def ask_for_more(arena, cell, sort):
+    """Ask early for what they lead to, once they have come."""
+    if sort >= DISTINCT and get_i64(cell) != 0:
+        if sort == DISTINCT:
+            ask_for_queue(arena + 8 * get_i64(cell))
+        else:
+            ask_for_entries(arena + 8 * get_i64(cell))
+
+
+@numba.njit(inline="always", **COMPILE)
+def ask_for_value(arena, cell, sort, value):
+    """Ask early for where a value will stand, once that has come as well."""
+    if sort >= DISTINCT and get_i64(cell) != 0:
+        if sort == DISTINCT:
+            ask_for_place(arena + 8 * get_i64(cell), bits_of(value))
+        else:
+            ask_for_run(arena + 8 * get_i64(cell), value)
 
 
 @numba.njit(**COMPILE)
@@ -91,21 +120,22 @@ def _fold_newest_few(cell, size, time, value):
 
 
 @numba.njit(**COMPILE)
-def _fold_block(arena, free, cell, sort, tile, window, time, now, value):
+def _fold_block(arena, free, cell, sort, tile, tiles, time, now, value):
     """Into the tile of its own time, if that is still in the window."""
-    oldest, start = tile_start(now, tile) - window, tile_start(time, tile)
+    newest = now // tile
+    oldest, number = newest - tiles, newest if time == now else time // tile
     if sort == DISTINCT:
         drop_older_than(arena, cell, oldest)
-        if start >= oldest:
-            add_distinct(arena, free, cell, start, bits_of(value))
+        if number >= oldest:
+            add_distinct(arena, free, cell, tiles, oldest, number, bits_of(value))
     else:
         forget_older_than(arena, cell, oldest)
-        if start >= oldest:
-            add_value(arena, free, cell, tile, start, value)
+        if number >= oldest:
+            add_value(arena, free, cell, number, value)
 
 
 @numba.njit(inline="always", **COMPILE)
-def fold_into_cell(arena, free, cell, sort, size, tile, window, time, now, value):
+def fold_into_cell(arena, free, cell, sort, size, tile, tiles, time, now, value):
     """One event more; the log decides between equal times."""
     if sort <= EVERY_ONE:
         held = get_i64(cell)
@@ -120,4 +150,4 @@ def fold_into_cell(arena, free, cell, sort, size, tile, window, time, now, value
     elif sort == NEWEST_FEW:
         _fold_newest_few(cell, size, time, value)
     else:
-        _fold_block(arena, free, cell, sort, tile, window, time, now, value)
+        _fold_block(arena, free, cell, sort, tile, tiles, time, now, value)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from features.kernels import COMPILE
-from features.kernels.cells import clear_cell, fold_into_cell
+from features.kernels.cells import ask_for_block, ask_for_more, ask_for_value, clear_cell, fold_into_cell
 from features.kernels.distinct import read_distinct
 from features.kernels.memory import get_f64, get_i64, prefetch, set_i64
 from features.kernels.quantile import read_quantile
@@ -36,9 +36,9 @@ TILE, WINDOW, GROUP_AT, COUNTS, SUMS, PEAKS, WORDS, FIRST_LANE = range(8)
 """Columns of ``groups``: ms, ms, byte offset in the slot, lanes of each sort, words of all, index of its first lane."""
 LANE_MASK, LANE_VALUE, LANE_SORT = range(3)
 """Columns of ``lanes``: row of ``masks`` (-1: every event), row of ``values``, a sort of `features.kernels.rings`."""
-CELL_MASK, CELL_VALUE, CELL_AT, CELL_SORT, CELL_SIZE, CELL_TILE, CELL_WINDOW = range(7)
+CELL_MASK, CELL_VALUE, CELL_AT, CELL_SORT, CELL_SIZE, CELL_TILE, CELL_TILES = range(7)
 """Columns of ``cells``: row of ``masks``, row of ``values`` (-1: only the time), byte offset in the slot, a sort of
-`features.kernels.cells`, how many it keeps or its half-life in ms, ms, ms."""
+`features.kernels.cells`, how many it keeps or its half-life in ms, ms of a tile, tiles of the window."""
 OPERATION, LEFT, RIGHT, COLUMN = range(4)
 """Columns of ``outputs``: one of the operations below, its lanes or cell (or a parameter), column of the block."""
 FILL_MASK, FILL_WHERE, FILL_VALUE, FILL_CELL = range(4)
@@ -129,7 +129,7 @@ def _fold(head, arena, free, groups, lanes, cells, fills, i, time, now, masks, v
         if mask < 0 or masks[mask, i]:
             fold_into_cell(
                 arena, free, head + cells[c, CELL_AT], cells[c, CELL_SORT], cells[c, CELL_SIZE], cells[c, CELL_TILE],
-                cells[c, CELL_WINDOW], time, now, values[row, i] if row >= 0 else 0.0,
+                cells[c, CELL_TILES], time, now, values[row, i] if row >= 0 else 0.0,
             )  # fmt: skip
 
 
@@ -154,12 +154,12 @@ def _read_lanes(operation, left, right):
 
 
 @numba.njit(**COMPILE)
-def _read_cell(arena, cell, operation, size, tile, window, parameter, now, is_late):
+def _read_cell(arena, cell, operation, size, tile, tiles, parameter, now, is_late):
     """An operation on a cell: its result, and whether there is one."""
     if operation == DIFFERENT:
-        return read_distinct(arena, cell, tile_start(now, tile) - window, is_late), True
+        return read_distinct(arena, cell, now // tile - tiles, is_late), True
     if operation == RANKED:
-        return read_quantile(arena, cell, tile_start(now, tile) - window, is_late, parameter)
+        return read_quantile(arena, cell, now // tile - tiles, is_late, parameter)
     held = get_i64(cell)
     if operation == LAG:
         return get_f64(cell + 16), held == size
@@ -188,7 +188,7 @@ def _write_row(head, arena, totals, cells, outputs, missing, now, is_late, row, 
         else:
             result, found = _read_cell(
                 arena, head + cells[left, CELL_AT], operation, cells[left, CELL_SIZE], cells[left, CELL_TILE],
-                cells[left, CELL_WINDOW], right, now, is_late,
+                cells[left, CELL_TILES], right, now, is_late,
             )  # fmt: skip
         block[row, column] = np.float32(result if found else missing[f])
 
@@ -205,8 +205,8 @@ def _write_missing(outputs, missing, row, block, ids):
 
 
 @numba.njit(inline="always", **COMPILE)
-def _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes):
-    """Ask early for the slots of the events to come, then for the ends of their rings."""
+def _prefetch_ahead(i, n, slots, heads, arena, groups, cells, masks, values, slot_bytes):
+    """Ask early for the slots of the events to come, then for the ends of their rings and, step by step, their blocks."""
     if i + 12 < n and slots[i + 12] >= 0:
         head = heads + slots[i + 12] * slot_bytes
         for line in range(0, slot_bytes, 64):
@@ -224,6 +224,19 @@ def _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes):
                     next_free -= capacity
                 prefetch(arena + 8 * (ring + first * words))
                 prefetch(arena + 8 * (ring + next_free * words))
+    for c in range(cells.shape[0]):
+        at, sort, mask, row = (
+            cells[c, CELL_AT],
+            cells[c, CELL_SORT],
+            cells[c, CELL_MASK],
+            cells[c, CELL_VALUE],
+        )
+        if i + 8 < n and slots[i + 8] >= 0:
+            ask_for_block(arena, heads + slots[i + 8] * slot_bytes + at, sort)
+        if i + 5 < n and slots[i + 5] >= 0:
+            ask_for_more(arena, heads + slots[i + 5] * slot_bytes + at, sort)
+        if i + 2 < n and slots[i + 2] >= 0 and (mask < 0 or masks[mask, i + 2]) and row >= 0:
+            ask_for_value(arena, heads + slots[i + 2] * slot_bytes + at, sort, values[row, i + 2])
 
 
 @numba.njit(**COMPILE)
@@ -257,7 +270,7 @@ def fold_slice(
     """
     n, slot_bytes = slots.size, rules[SLOT_BYTES]
     for i in range(n):
-        _prefetch_ahead(i, n, slots, heads, arena, groups, slot_bytes)
+        _prefetch_ahead(i, n, slots, heads, arena, groups, cells, masks, values, slot_bytes)
         row, time = rows[i], times[i]
         if slots[i] < 0:
             if row >= 0:

@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _BYTE = ir.IntType(8)
@@ -71,6 +72,18 @@ def number_of(typing_context: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), build
+
+
+@intrinsic
+def move_words(typing_context: Any, target: Any, source: Any, words: Any) -> Any:
+    """Copy 64-bit words from one address to another; they may overlap."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointers = [builder.inttoptr(argument, _BYTE.as_pointer()) for argument in arguments[:2]]
+        cgutils.raw_memmove(builder, *pointers, arguments[2], 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), build
 
 
 @intrinsic

@@ -20,6 +20,11 @@ class Distinct(WindowedKind):
 
     of: Expression
 
+    @property
+    def layout(self) -> int:
+        """It has changed once."""
+        return 1
+
     def check(self, schema: Schema) -> None:
         """The value can be computed."""
         WindowedKind.check(self, schema)

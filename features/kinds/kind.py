@@ -79,6 +79,11 @@ class KeyedKind(Kind):
     where: Expression | None = None
     missing: float = math.nan
 
+    @property
+    def layout(self) -> int:
+        """How often the layout of its state has changed: state of another layout is not taken up."""
+        return 0
+
     def check(self, schema: Schema) -> None:
         """Predicates are booleans."""
         if self.where is not None and self.where.type_in(schema) != "boolean":

@@ -27,6 +27,11 @@ class Quantile(WindowedNumberKind):
 
     q: float = field(metadata={"examples": (0.0, 0.1, 0.5, 0.95, 1.0)})
 
+    @property
+    def layout(self) -> int:
+        """It has changed once."""
+        return 1
+
     def check(self, schema: Schema) -> None:
         """``q`` is a share, and the window has few enough tiles."""
         WindowedNumberKind.check(self, schema)

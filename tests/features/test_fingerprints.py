@@ -10,7 +10,7 @@ from features.engine import Engine
 from features.errors import Misdeclared
 from features.expressions import Expression, col
 from features.featureset import FeatureSet
-from features.kinds import category, count, mean, raw, time_part
+from features.kinds import category, count, distinct, mean, quantile, raw, time_part
 from features.kinds.kind import KeyedKind, Kind, RowKind, all_kinds
 from features.plan import Fill
 from features.schema import EventTime, Field, Schema
@@ -55,6 +55,16 @@ def test_a_path_that_says_the_name_changes_neither() -> None:
         assert (
             fingerprints(with_fields(*FIELDS[:3], Field(name="shop", type=str, path=path))) == fingerprints()
         )
+
+
+def test_a_kind_whose_layout_changed_changes_the_state_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in (distinct("shop", window=H), quantile("amount", 0.5, window=H)):
+        keyed = FeatureSet(key="card", features={**KEYED.features, "it": kind})
+        with monkeypatch.context() as earlier:
+            earlier.setattr(type(kind), "layout", 0)
+            state, column = fingerprints(keyed=keyed)
+        assert fingerprints(keyed=keyed)[0] != state
+        assert fingerprints(keyed=keyed)[1] == column
 
 
 def test_scoring_other_events_changes_neither() -> None:

@@ -77,6 +77,46 @@ def test_distinct_is_exact_up_to_what_it_holds() -> None:
         assert row[0] == min(at + 1, events - 1)
 
 
+@pytest.mark.parametrize("values_a_window", [40, 200, 1_000, 3_500])
+def test_events_out_of_order_and_late_ones_change_no_value_of_many(values_a_window: int) -> None:
+    random = np.random.default_rng(values_a_window)
+    events, window = 4 * values_a_window + 2_000, Window(60 * S, 5 * S)
+    ahead = np.cumsum(random.exponential(60_000 / values_a_window, events)).astype(np.int64)
+    back = np.where(random.random(events) < 0.3, random.integers(0, 30_000, events), 0)
+    times, amounts = (
+        np.maximum(0, ahead - back),
+        random.integers(-values_a_window, values_a_window, events) / 4,
+    )
+    marks = np.maximum.accumulate(times)
+    is_late = times < marks - 20_000
+    kinds: dict[str, Kind] = {
+        "d": distinct("amount", window=window),
+        "low": quantile("amount", 0.1, window=window),
+        "high": quantile("amount", 0.9, window=window),
+    }
+    schema = streams.schema(max_late=20 * S)
+    engine = Engine(schema, [FeatureSet(key="card", features=kinds, include_current=True)])
+    state, half, found = engine.new_partition(), events // 2, []
+    for cut in (slice(0, half), slice(half, events)):
+        given = [
+            {"card": "a", "ts": int(t), "amount": float(v), "kind": "buy"}
+            for t, v in zip(times[cut], amounts[cut], strict=True)
+        ]
+        found.append(streams.process(engine, given, range(0, len(given), 500), state).block)
+        restored = engine.new_partition()
+        restored.restore(state.snapshot())
+        state = restored
+    rows, most = np.concatenate(found), 0
+    for at in range(0, events, 7):
+        oldest = (marks[at] - window.length_ms) // window.tile_ms * window.tile_ms
+        held = np.sort(amounts[: at + 1][(times[: at + 1] >= oldest) & ~is_late[: at + 1]])
+        ranks = [max(1, math.ceil(len(held) * tenths / 10)) for tenths in (1, 9)]
+        assert [*rows[at]] == [len(np.unique(held)), *(np.float32(held[rank - 1]) for rank in ranks)]
+        most = max(most, len(held))
+    assert is_late.sum() > 50
+    assert most >= values_a_window
+
+
 def rank_error(ordered: Floats, found: float, q: float) -> float:
     """How far the rank of what was found is from the one asked for, as a share of all."""
     low, high = (int(np.searchsorted(ordered, found, side=side)) for side in ("left", "right"))

@@ -36,6 +36,12 @@ def cell_words(sort: int, size: int) -> int:
 
 
 @numba.njit(inline="always", **COMPILE)
+def block_size(block):
+    """Words of a block."""
+    return get_i64(block) & 0xFFFFFFFF
+
+
+@numba.njit(inline="always", **COMPILE)
 def clear_cell(arena, free, cell, sort):
     """Forget everything that it holds."""
     if sort <= DECAYED:
@@ -44,7 +50,7 @@ def clear_cell(arena, free, cell, sort):
         set_i64(cell, 0)
     else:
         if get_i64(cell) != 0:
-            release(arena, free, get_i64(cell), get_i64(arena + 8 * get_i64(cell)) & 0xFFFFFFFF)
+            release(arena, free, get_i64(cell), block_size(arena + 8 * get_i64(cell)))
         set_i64(cell, 0)
         set_i64(cell + 8, 0)
 

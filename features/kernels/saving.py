@@ -15,7 +15,7 @@ from numba import types
 
 from features.kernels import COMPILE
 from features.kernels.arena import LARGEST, allocate
-from features.kernels.cells import DISTINCT, clear_cell
+from features.kernels.cells import DISTINCT, block_size, clear_cell
 from features.kernels.fold import CELL_AT, CELL_SORT, GROUP_AT, SLOT_BYTES, WORDS
 from features.kernels.hashing import xxh64
 from features.kernels.memory import get_byte, get_i64, set_byte, set_i64
@@ -76,7 +76,7 @@ def _record_words(head, arena, slot_bytes, groups, cells):
     for c in range(cells.shape[0]):
         cell = head + cells[c, CELL_AT]
         if cells[c, CELL_SORT] >= DISTINCT and get_i64(cell) != 0:
-            words += get_i64(arena + 8 * get_i64(cell))
+            words += block_size(arena + 8 * get_i64(cell))
     return words
 
 
@@ -111,8 +111,8 @@ def _write(head, arena, slot_bytes, groups, cells, words, at):
         cell = cells[c, CELL_AT]
         if cells[c, CELL_SORT] >= DISTINCT and get_i64(head + cell) != 0:
             block = arena + 8 * get_i64(head + cell)
-            _copy(at, block, get_i64(block))
-            at += 8 * get_i64(block)
+            _copy(at, block, block_size(block))
+            at += 8 * block_size(block)
             set_i64(slot + cell, 1)
 
 
@@ -196,7 +196,7 @@ def _load_blocks(set_, state, head, source):
     for c in range(cells.shape[0]):
         cell = head + cells[c, CELL_AT]
         if cells[c, CELL_SORT] >= DISTINCT and get_i64(cell) != 0:
-            size = get_i64(source)
+            size = block_size(source)
             block = allocate(arena, free, size)
             set_i64(free + 8 * LARGEST, max(get_i64(free + 8 * LARGEST), size))
             _copy(arena + 8 * block, source, size)

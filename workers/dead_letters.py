@@ -18,6 +18,18 @@ LARGEST_OUTPUT = 1_000_000
 _LONGEST_KEY = _MOST_HEADERS = 100_000
 """Bytes of key, and of all headers, that a dead letter keeps when the record is too large to be kept whole."""
 
+REASONS = (
+    "invalid_json", "wrong_type", "missing_field", "out_of_range", "unusable_time", "time_ahead", "key_mismatch", "tombstone",
+    "too_large", "model_failed", "output_not_finite",
+)  # fmt: skip
+"""Every ``headrace.reason``."""
+
+STAGES = ("decode", "infer", "encode")
+"""Every ``headrace.stage``."""
+
+REPLAYED, ATTEMPTS = "headrace.replayed", "headrace.attempts"
+"""What a record carries that was published again: the letter it comes from, and how often it failed before."""
+
 Headers = list[tuple[str, bytes]]
 
 
@@ -27,8 +39,9 @@ def dead_letters(
     """The records of a slice that can't be used, for the pipeline's dead-letter topic.
 
     Key, value and headers are the original's; ``headrace.*`` headers say reason, stage, error, source
-    (``topic:partition:offset``), pipeline and attempts. A record that would make its letter larger than
-    `LARGEST_OUTPUT` is cut to fit, and ``headrace.truncated`` gives its sizes: it stands whole at its source.
+    (``topic:partition:offset``), pipeline and attempts, which are counted on where a replayed record fails again. A
+    record that would make its letter larger than `LARGEST_OUTPUT` is cut to fit, and ``headrace.truncated`` gives its
+    sizes: it stands whole at its source.
 
     Args:
         topic: Where they go.
@@ -48,7 +61,7 @@ def dead_letters(
             ("headrace.error", malformed[row].detail.encode()[:LONGEST_ERROR]),
             ("headrace.source", f"{where.topic}:{where.number}:{slice_.offsets[row]}".encode()),
             ("headrace.pipeline", pipeline.encode()),
-            ("headrace.attempts", b"1"),
+            (ATTEMPTS, b"%d" % (1 + _failures(record_headers))),
         ]
         for row, (_, _, record_headers) in zip(rows, records, strict=True)
     ]
@@ -58,6 +71,13 @@ def dead_letters(
         values=[value for _, value, _ in records],
         headers=headers,
     )
+
+
+def _failures(headers: Headers) -> int:
+    """How often a record that was published again had failed before; 0 of any other."""
+    known = dict(headers)
+    before = known.get(ATTEMPTS) or b""
+    return int(before) if REPLAYED in known and before.isdigit() else 0
 
 
 def _fitting(

@@ -117,6 +117,7 @@ class Worker:
         self.inference = Inference(
             self.model.predict,
             pipeline.batch,
+            check=self.model.check_sample,
             finish=self.scorer.finish,
             on_error=self._failed(on_error),
             clock=self._clock,

@@ -14,7 +14,6 @@ from workers.clients import Clients, make_producer
 from workers.dead_letter_log import DeadLetter, DeadLetterLog, LetterFilter, Position, Progress, Survey
 from workers.log import LogReader
 from workers.topics import Topics
-from workers.transport.faults import is_purged
 from workers.transport.retries import Attempts, Retries
 
 _RECORDS_AT_ONCE, _BYTES_AT_ONCE = 500, 16 << 20
@@ -25,7 +24,12 @@ _CALL_SECONDS = 10.0
 _RETRIES = Retries(deadline=timedelta(seconds=30))
 _ANY_SIZE = 1_000_000_000
 """The topic's own limit is what counts."""
+_GONE = "it holds a part of its record, and the source no longer has the rest"
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001 - librdkafka's own code
+
+_REFUSALS = frozenset(
+    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
+)
 
 
 @dataclass(slots=True)
@@ -35,12 +39,12 @@ class Replayed:
     Args:
         published: How many were published.
         recognised: How many had been before, to the same topic.
-        gone: Letters that hold a record in part, and the rest is no longer at its source.
+        left: Letters that could not be published, and why.
     """
 
     published: int = 0
     recognised: int = 0
-    gone: list[Position] = field(default_factory=list)
+    left: list[tuple[Position, str]] = field(default_factory=list)
 
 
 class DeadLetterReplay:
@@ -48,7 +52,8 @@ class DeadLetterReplay:
 
     1. The transactional id is taken over: another replay of the pipeline that runs can't commit any more.
     2. The topic is read for marks: what was published before is left out.
-    3. Records and their marks are written in one transaction, some hundred at a time.
+    3. Records and their marks are written in one transaction, some hundred at a time. A record that the target does not
+       take is found by bisection and left, the others are published.
 
     Args:
         clients: librdkafka settings, as every client gets them.
@@ -62,7 +67,7 @@ class DeadLetterReplay:
     ) -> None:
         self._clients, self._pipeline, self._target, self._at_once = clients, pipeline, target, at_once
         self._log = DeadLetterLog(clients, pipeline)
-        self._refused: list[str] = []
+        self._refused = ""
         self._partitions = 0
 
     def check(self) -> None:
@@ -97,7 +102,7 @@ class DeadLetterReplay:
             progress: Told of each one that is written.
 
         Raises:
-            Unavailable: The brokers don't answer, the target refuses a record, or another replay took over.
+            Unavailable: The brokers don't answer, or another replay took over.
         """
         producer = make_producer(
             self._clients,
@@ -114,9 +119,9 @@ class DeadLetterReplay:
                 waiting.append(letter)
                 size += len(letter.value or b"")
                 if len(waiting) >= self._at_once or size >= _BYTES_AT_ONCE:
-                    outcome.published += self._publish(producer, waiting, progress)
+                    self._publish(producer, waiting, outcome, progress)
                     waiting, size = [], 0
-            outcome.published += self._publish(producer, waiting, progress)
+            self._publish(producer, waiting, outcome, progress)
         except KafkaException as error:
             raise self._said(error.args[0]) from error
         return outcome
@@ -133,7 +138,7 @@ class DeadLetterReplay:
             if letter.identity in seen:
                 outcome.recognised += 1
             elif (whole := self._whole(letter)) is None:
-                outcome.gone.append(letter.position)
+                outcome.left.append((letter.position, _GONE))
             else:
                 seen.add(letter.identity)
                 found += 1
@@ -157,11 +162,33 @@ class DeadLetterReplay:
                 return replace(letter, key=message.key(), value=message.value(), headers=headers)
         return None
 
-    def _publish(self, producer: Producer, letters: list[DeadLetter], progress: Progress) -> int:
+    def _publish(
+        self, producer: Producer, letters: list[DeadLetter], outcome: Replayed, progress: Progress
+    ) -> None:
+        """Publish some letters; those that the topics don't take are left."""
+        attempts = Attempts(_RETRIES, f"the replay to {self._target!r}")
+        while letters:
+            try:
+                self._commit(producer, letters, progress)
+            except KafkaException as error:
+                if not error.args[0].txn_requires_abort():
+                    raise
+                if not self._refused:  # such as a sequence that the abort before has broken
+                    time.sleep(attempts.failed(error, time.monotonic()))
+                    continue
+                if len(letters) == 1:
+                    outcome.left.append((letters[0].position, self._refused))
+                    return
+                middle = len(letters) // 2
+                self._publish(producer, letters[:middle], outcome, progress)
+                letters = letters[middle:]
+            else:
+                outcome.published += len(letters)
+                return
+
+    def _commit(self, producer: Producer, letters: list[DeadLetter], progress: Progress) -> None:
         """One transaction: the records, and a mark beside each letter."""
-        if not letters:
-            return 0
-        self._refused.clear()
+        self._refused = ""
         producer.begin_transaction()
         try:
             for letter in letters:
@@ -172,12 +199,11 @@ class DeadLetterReplay:
             with suppress(KafkaException):  # what is fenced has been aborted
                 producer.abort_transaction(_CALL_SECONDS)
             raise
-        return len(letters)
 
     def _produce(self, producer: Producer, letter: DeadLetter) -> None:
-        def delivered(error: KafkaError | None, message: Message) -> None:  # noqa: ARG001 - the client's signature
-            if error is not None and not is_purged(error):
-                self._refused.append(f"{letter.position} ({error.str()})")
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None and error.code() in _REFUSALS:
+                self._refused = f"{message.topic()} does not take it: {error.str()}"
 
         at = letter.position
         record = {"value": letter.value, "key": letter.key, "headers": letter.republished()}
@@ -218,11 +244,6 @@ class DeadLetterReplay:
         if error.code() in _FENCED or error.fatal():
             return Unavailable(
                 f"another replay of pipeline {self._pipeline.name!r} took over ({error.str()}); what this one committed stays"
-            )
-        if self._refused:
-            return Unavailable(
-                f"{self._target!r} or {self._pipeline.dead_letters!r} does not take {self._refused[0]}; leave it out with a filter, or let the topic "
-                "take it, and replay again: what was published is recognised"
             )
         return Unavailable(
             f"the replay to {self._target!r} failed: {error.str()}; what was published is recognised when it is run again"

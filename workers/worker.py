@@ -104,8 +104,9 @@ class Worker:
         self.model = load_model(Registry.at(settings.registry), ref, pipeline.engine, pipeline.batch)
         topics = Topics(settings.clients())
         topics.check(pipeline)
-        if misfit := topics.misfit(pipeline):
+        for misfit in topics.misfits(pipeline):
             _log.warning("%s", misfit)
+        self.scorer.limits = topics.limits(pipeline)
         check_sinks(pipeline, settings.clients())
         self.model.warm()
         self._is_checked = True

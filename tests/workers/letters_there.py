@@ -44,6 +44,7 @@ def letter_batch(
     why: Malformed,
     stage: str = "decode",
     partition: int = 0,
+    largest: int = 1_048_588,
 ) -> OutputBatch:
     """The letters of records by their offset in the source."""
     messages = [
@@ -56,7 +57,7 @@ def letter_batch(
     )  # fmt: skip
     slice_ = Slice(Records(span.partition, messages, np.array(list(records))), span, lambda *_: None)
     return dead_letters(
-        pipeline.dead_letters, pipeline.name, slice_, dict.fromkeys(range(len(records)), why), stage
+        pipeline.dead_letters, pipeline.name, slice_, dict.fromkeys(range(len(records)), why), stage, largest
     )
 
 

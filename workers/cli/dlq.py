@@ -174,7 +174,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
             outcome = again.run(chosen, limit, progress)
     if as_json:
         report: dict[str, object] = {"topic": target, "dry_run": dry_run, **msgspec.to_builtins(outcome)}
-        report["gone"] = list(map(str, outcome.gone))
+        report["left"] = [{"letter": str(position), "why": why} for position, why in outcome.left]
         click.echo(msgspec.json.encode(report).decode())
     else:
         what = "dead letters would be replayed to" if dry_run else "dead letters replayed to"
@@ -183,10 +183,8 @@ def replay(  # noqa: PLR0913 - one parameter an option
         for (stage, reason), count in sorted(kinds.items()):
             click.echo(f"{stage} {reason}: {count}")
         click.echo(f"letters {', '.join(letters)}{' ...' if outcome.published > len(letters) else ''}")
-    if outcome.gone:
-        gone = ", ".join(map(str, outcome.gone[:_PLANNED_SHOWN]))
-        click.echo(
-            f"headrace: {len(outcome.gone)} letters hold their record in part and the source no longer has the rest: {gone}",
-            err=True,
-        )
+    for position, why in outcome.left[:_PLANNED_SHOWN]:
+        click.echo(f"headrace: letter {position} was left: {why}", err=True)
+    if outcome.left:
+        click.echo(f"headrace: {len(outcome.left)} letters could not be published", err=True)
         raise click.exceptions.Exit(1)

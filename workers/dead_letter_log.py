@@ -13,6 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import Message
 
 from features.errors import Misdeclared
+from pipelines import catalog
 from pipelines.pipeline import Pipeline
 from workers.clients import Clients
 from workers.dead_letters import ATTEMPTS, REPLAYED
@@ -208,6 +209,7 @@ class DeadLetterLog:
 
     def __init__(self, clients: Clients, pipeline: Pipeline) -> None:
         self._reader = LogReader(clients, pipeline.dead_letters)
+        self._reference = catalog.reference(pipeline)
 
     def survey(self, progress: Progress = lambda _: None) -> Survey:
         """Read everything that is there, once: which letters were published again, and where the log ends.
@@ -267,6 +269,6 @@ class DeadLetterLog:
             what = "no dead letter" if not letters else "a record that is no dead letter"
             raise Misdeclared(
                 f"There is {what} at {partition}:{offset} of {self._reader.topic}, which holds offsets {low} to "
-                f"{held[partition][1] - 1} of that partition; headrace dlq PIPELINE list shows where letters are"
+                f"{held[partition][1] - 1} of that partition; headrace dlq {self._reference} list shows where letters are"
             )
         return letters[0]

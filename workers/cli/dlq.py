@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from features.errors import Misdeclared
+from pipelines import catalog
 from pipelines.pipeline import Pipeline
 from workers.cli.letter_filter import check_reasons, letter_filter
 from workers.cli.letter_views import LetterCount, as_dict, as_list, as_page, readable
@@ -121,7 +122,7 @@ def _found(
     found = [letter for letter in letters if letter.source == str(position)]
     if not found:
         raise Misdeclared(
-            f"No dead letter in {pipeline.dead_letters} is of the record {position}; headrace dlq {pipeline.name} list shows sources"
+            f"No dead letter in {pipeline.dead_letters} is of the record {position}; headrace dlq {catalog.reference(pipeline)} list shows sources"
         )
     return found[-1]
 

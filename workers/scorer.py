@@ -107,9 +107,9 @@ class Scorer:
         }
         self._rows.observe(slice_.partition, len(work.rows), {**unanswered, **unpublishable})
         failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
-        kept = (
-            np.array([row for row in range(len(work.rows)) if row not in failed]) if failed else slice(None)
-        )
+        kept: Int64s | slice = slice(None)
+        if failed:
+            kept = np.array([row for row in range(len(work.rows)) if row not in failed], np.int64)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
             letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
         at = places[kept]

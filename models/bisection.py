@@ -1,6 +1,6 @@
 """Bisection: the rows at which a model fails are found, the others are answered.
 
-Costs at most ``2·log2(n) + 1`` further calls for each row at fault among ``n``.
+Costs at most ``2·log2(n) + 1`` further calls for each row at fault among ``n``, and one of a known row if all are.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,18 +15,24 @@ Block = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Answers = Mapping[str, NDArray[Any]]
 Predict = Callable[[Block, Ids], Answers]
+Check = Callable[[], None]
+"""Raises if a model does not give its known answer."""
 
 
-def predict_bisecting(predict: Predict, block: Block, ids: Ids) -> tuple[Answers, dict[int, Malformed]]:
+def predict_bisecting(
+    predict: Predict, check: Check, block: Block, ids: Ids
+) -> tuple[Answers, dict[int, Malformed]]:
     """Outputs of every row, NaN where the model failed, and by row why it did.
 
     Args:
-        predict: The model; raises `Malformed` for rows that it can't compute.
+        predict: The model; raises `Malformed` for rows that it can't compute. Of no rows it gives no answers, with
+            their names and shapes.
+        check: Called when it failed at every row: whether they are at fault, or the model.
         block: ``(n, floats) float32``.
         ids: ``(n, categories) int64``.
 
     Raises:
-        Malformed: The model failed at every row: then it is not the rows that are at fault.
+        Malformed, Misdeclared, Unavailable: What ``check`` raised: it is not the rows that are at fault.
     """
     try:
         return predict(block, ids), {}
@@ -35,7 +41,8 @@ def predict_bisecting(predict: Predict, block: Block, ids: Ids) -> tuple[Answers
         parts: dict[int, Answers] = {}
         _search(predict, block, ids, (0, len(block)), error, parts, failed)
         if not parts:
-            raise
+            check()
+            parts[0] = predict(block[:0], ids[:0])
         return _joined(parts, len(block)), failed
 
 

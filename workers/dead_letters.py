@@ -12,23 +12,33 @@ from workers.transport.slices import Slice
 LONGEST_ERROR = 2000
 """Bytes of ``headrace.error``."""
 
-LARGEST_OUTPUT = 1_000_000
-"""Bytes of key, value and headers that an output may have: below Kafka's default limit of 1,048,588 with its framing."""
+_RECORD_OVERHEAD = 100
+"""Bytes at most of a batch of one record beside its key, value and headers (Kafka's message format, v2)."""
 
-_LONGEST_KEY = _MOST_HEADERS = 100_000
-"""Bytes of key, and of all headers, that a dead letter keeps when the record is too large to be kept whole."""
+REASONS = (
+    "invalid_json", "wrong_type", "missing_field", "out_of_range", "unusable_time", "time_ahead", "key_mismatch", "tombstone",
+    "too_large", "model_failed", "output_not_finite",
+)  # fmt: skip
+"""Every ``headrace.reason``."""
+
+STAGES = ("decode", "infer", "encode")
+"""Every ``headrace.stage``."""
+
+REPLAYED, ATTEMPTS = "headrace.replayed", "headrace.attempts"
+"""What a record carries that was published again: the letter it comes from, and how often it failed before."""
 
 Headers = list[tuple[str, bytes]]
 
 
-def dead_letters(
-    topic: str, pipeline: str, slice_: Slice, malformed: Mapping[int, Malformed], stage: str
+def dead_letters(  # noqa: PLR0913, PLR0917 - what a letter says
+    topic: str, pipeline: str, slice_: Slice, malformed: Mapping[int, Malformed], stage: str, largest: int
 ) -> OutputBatch:
     """The records of a slice that can't be used, for the pipeline's dead-letter topic.
 
     Key, value and headers are the original's; ``headrace.*`` headers say reason, stage, error, source
-    (``topic:partition:offset``), pipeline and attempts. A record that would make its letter larger than
-    `LARGEST_OUTPUT` is cut to fit, and ``headrace.truncated`` gives its sizes: it stands whole at its source.
+    (``topic:partition:offset``), pipeline and attempts, which are counted on where a replayed record fails again. A
+    record that would make its letter larger than the topic takes is cut to fit, and ``headrace.truncated`` gives its
+    sizes: it stands whole at its source.
 
     Args:
         topic: Where they go.
@@ -36,42 +46,63 @@ def dead_letters(
         slice_: The slice.
         malformed: By index in the slice, what is wrong.
         stage: ``decode``, ``infer`` or ``encode``.
+        largest: Bytes of the largest batch that the topic takes, its ``max.message.bytes``.
     """
     rows = sorted(malformed)
     where = slice_.partition
-    records = [_fitting(slice_.keys[row], slice_.values[row], slice_.headers[row] or []) for row in rows]
-    headers = [
-        [
-            *record_headers,
+    records = []
+    for row in rows:
+        headers = slice_.headers[row] or []
+        own = [
             ("headrace.reason", malformed[row].reason.encode()),
             ("headrace.stage", stage.encode()),
             ("headrace.error", malformed[row].detail.encode()[:LONGEST_ERROR]),
             ("headrace.source", f"{where.topic}:{where.number}:{slice_.offsets[row]}".encode()),
             ("headrace.pipeline", pipeline.encode()),
-            ("headrace.attempts", b"1"),
+            (ATTEMPTS, b"%d" % (1 + _failures(headers))),
         ]
-        for row, (_, _, record_headers) in zip(rows, records, strict=True)
-    ]
+        room = largest - _RECORD_OVERHEAD - _size(None, None, own)
+        key, value, kept = _fitting(slice_.keys[row], slice_.values[row], headers, room)
+        records.append((key, value, [*kept, *own]))
     return OutputBatch(
         topic=topic,
         keys=[key for key, _, _ in records],
         values=[value for _, value, _ in records],
-        headers=headers,
+        headers=[headers for _, _, headers in records],
     )
 
 
+def _failures(headers: Headers) -> int:
+    """How often a record that was published again had failed before; 0 of any other."""
+    known = dict(headers)
+    before = known.get(ATTEMPTS) or b""
+    return int(before) if REPLAYED in known and before.isdigit() else 0
+
+
 def _fitting(
-    key: bytes | None, value: bytes | None, headers: Headers
+    key: bytes | None, value: bytes | None, headers: Headers, room: int
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Key, value and headers of a record, cut where its dead letter would be too large."""
-    room = LARGEST_OUTPUT - 2 * LONGEST_ERROR
-    sizes = len(key or b""), len(value or b""), sum(len(name) + len(each or b"") for name, each in headers)
-    if sum(sizes) <= room:
+    """Key, value and headers of a record, cut where they take more bytes than there is room for."""
+    if _size(key, value, headers) <= room:
         return key, value, headers
-    kept = headers if sizes[2] <= _MOST_HEADERS else []
+    sizes = len(key or b""), len(value or b""), sum(len(name) + len(each or b"") for name, each in headers)
     note = ("headrace.truncated", b"key %d, value %d, headers %d bytes" % sizes)
-    cut = None if value is None else value[: room - _LONGEST_KEY - _MOST_HEADERS]
-    return None if key is None else key[:_LONGEST_KEY], cut, [*kept, note]
+    key = None if key is None else key[: room // 10]
+    headers = [*(headers if _size(None, None, headers) <= room // 10 else []), note]
+    left = max(0, room - _size(key, None, headers) - _varint(room))
+    return key, None if value is None else value[:left], headers
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes of key, value and headers with their lengths, as a record has them."""
+    texts = [each for each in (key, value) if each is not None]
+    texts += [text for name, content in headers for text in (name.encode(), content or b"")]
+    return sum(_varint(len(text)) + len(text) for text in texts)
+
+
+def _varint(number: int) -> int:
+    """Bytes of a number, zigzag-encoded."""
+    return max(1, ((2 * number).bit_length() + 6) // 7)
 
 
 class DeadLetterGuard:

@@ -17,7 +17,7 @@ import numpy as np
 from features.columns import Columns
 from features.errors import Malformed
 from features.rows import Rows
-from models.bisection import Answers, Predict, predict_bisecting
+from models.bisection import Answers, Check, Predict, predict_bisecting
 from models.microbatch import BatchRule, Leave
 from workers.transport.outputs import OutputBatch
 from workers.transport.slices import Slice
@@ -71,22 +71,24 @@ class Inference:
 
     Args:
         predict: The model.
+        check: Whether the model is well, when it failed at every row of a batch.
         rule: When a batch leaves.
         finish: Called in the thread with each work, its outputs, and by row why there are none.
         on_error: Called in the thread with what ended it.
         clock: Seconds, monotonic.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - callbacks, by name
         self,
         predict: Predict,
         rule: BatchRule,
         *,
+        check: Check,
         finish: Callable[[Work, Answers, Mapping[int, Malformed]], None],
         on_error: Callable[[BaseException], None],
         clock: Callable[[], float],
     ) -> None:
-        self._predict, self._rule = predict, rule
+        self._predict, self._check, self._rule = predict, check, rule
         self._finish, self._on_error, self._clock = finish, on_error, clock
         self._waiting: deque[Work] = deque()
         self._questions: deque[Callable[[], None]] = deque()
@@ -180,7 +182,7 @@ class Inference:
         else:
             block = np.concatenate([work.rows.block for work in works])
             ids = np.concatenate([work.rows.ids for work in works])
-        outputs, failed = predict_bisecting(self._predict, block, ids)
+        outputs, failed = predict_bisecting(self._predict, self._check, block, ids)
         self._count(works, len(block), started, self._clock())
         first = 0
         for work in works:

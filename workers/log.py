@@ -47,14 +47,16 @@ class LogReader:
     def __init__(self, clients: Mapping[str, str], topic: str) -> None:
         self._clients, self.topic = dict(clients), topic
 
-    def watermarks(self) -> dict[int, tuple[int, int]]:
+    def watermarks(self, *, isolation: str = "read_committed") -> dict[int, tuple[int, int]]:
         """By partition, the oldest offset held and the one after the newest stable record.
+
+        With ``read_uncommitted`` it is the one after the newest record, of which a transaction may still be open.
 
         Raises:
             Unavailable: If the brokers don't answer or the topic is not there.
         """
         consumer, attempts = (
-            self._consumer(),
+            self._consumer(isolation),
             Attempts(_RETRIES, f"looking at topic {self.topic!r} at {self._clients['bootstrap.servers']}"),
         )
         try:
@@ -144,9 +146,9 @@ class LogReader:
             if offset >= ahead.get(number, 0) or ahead[number] == _NO_END:
                 ahead.pop(number, None)
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, isolation: str = "read_committed") -> Consumer:
         own = {"group.id": "headrace-reader", "enable.partition.eof": True, "auto.offset.reset": "error"}
-        return make_consumer(self._clients, own)
+        return make_consumer(self._clients, {**own, "isolation.level": isolation})
 
 
 def _records(messages: list[Message]) -> Records:

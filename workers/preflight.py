@@ -104,7 +104,7 @@ def _topics(pipeline: Pipeline, settings: Settings) -> Iterator[Line]:
         topics.check(pipeline)
         check_sinks(pipeline, settings.clients())
         return (
-            topics.misfit(pipeline)
+            "; ".join(topics.misfits(pipeline))
             or f"{pipeline.source.topic} has {there[pipeline.source.topic]} partitions, and so have its predictions"
         )
 

@@ -12,18 +12,21 @@ from features.decode import RecordDecoder
 from features.errors import Malformed
 from models.bisection import Answers
 from pipelines.pipeline import Pipeline
-from workers.dead_letters import LARGEST_OUTPUT, DeadLetterGuard, dead_letters
+from workers.dead_letters import DeadLetterGuard, dead_letters
 from workers.inference import Work
 from workers.predictions import EVENT_TIME_HEADER, PredictionEncoder
 from workers.states import StateKeeper
+from workers.topics import SinkLimits
 from workers.transport.outputs import HeaderColumns, OutputBatch
 from workers.transport.slices import Slice
 from workers.transport.stats import Histogram
 
 _LONGEST_TRACE = 512
 """Bytes of one of them, by the recommendation."""
-_LARGEST_PREDICTION = LARGEST_OUTPUT // 2
+_LARGEST_PREDICTION = 500_000
 """Bytes; its Kafka key, which it holds as well, comes on top."""
+_ROOM = 4096
+"""Bytes for a prediction's headers."""
 
 SourceHeaders = Sequence[tuple[str, bytes]] | None
 
@@ -61,10 +64,12 @@ class Scorer:
 
     Attributes:
         encoder: Writes predictions; set when the model is loaded.
+        limits: What the sinks take; set when they are checked.
         submit: Lets a slice's rows wait for the model; set when the inference thread is made.
     """
 
     encoder: PredictionEncoder
+    limits: SinkLimits
     submit: Callable[[Work], None]
 
     def __init__(self, pipeline: Pipeline, states: StateKeeper, clock: Callable[[], float]) -> None:
@@ -97,14 +102,14 @@ class Scorer:
         )
         unpublishable = {
             row: why
-            for row, why in (*encoded.failed.items(), *_too_large(encoded.values))
+            for row, why in (*encoded.failed.items(), *_too_large(encoded.values, self._largest_prediction))
             if row not in unanswered
         }
         self._rows.observe(slice_.partition, len(work.rows), {**unanswered, **unpublishable})
         failed, letters = unanswered.keys() | unpublishable.keys(), list(work.letters)
-        kept = (
-            np.array([row for row in range(len(work.rows)) if row not in failed]) if failed else slice(None)
-        )
+        kept: Int64s | slice = slice(None)
+        if failed:
+            kept = np.array([row for row in range(len(work.rows)) if row not in failed], np.int64)
         for stage, rows in (("infer", unanswered), ("encode", unpublishable)):
             letters += self._letters(slice_, {int(places[row]): why for row, why in rows.items()}, stage)
         at = places[kept]
@@ -119,19 +124,24 @@ class Scorer:
         self.stats.predictions += len(predictions)
         self.stats.total_time.observe(self._clock() - work.since)
 
+    @property
+    def _largest_prediction(self) -> int:
+        return min(_LARGEST_PREDICTION, (self.limits.predictions - _ROOM) // 2)
+
     def _letters(self, slice_: Slice, malformed: Mapping[int, Malformed], stage: str) -> list[OutputBatch]:
         if not malformed:
             return []
         self.stats.dead_letters.update((stage, each.reason) for each in malformed.values())
-        return [dead_letters(self._pipeline.dead_letters, self._pipeline.name, slice_, malformed, stage)]
+        topic, name, largest = self._pipeline.dead_letters, self._pipeline.name, self.limits.dead_letters
+        return [dead_letters(topic, name, slice_, malformed, stage, largest)]
 
 
-def _too_large(values: ByteColumn) -> list[tuple[int, Malformed]]:
-    """Predictions that no topic takes: the record's key or label key is a text of some hundred kilobytes."""
+def _too_large(values: ByteColumn, most: int) -> list[tuple[int, Malformed]]:
+    """Predictions that the topic does not take: the record's key or label key is a text of some hundred kilobytes."""
     detail = "its prediction would have {} bytes, at most {} can be published: key or label key is too long"
     return [
-        (row, Malformed("too_large", detail.format(int(values.lengths[row]), _LARGEST_PREDICTION)))
-        for row in np.flatnonzero(values.lengths > _LARGEST_PREDICTION).tolist()
+        (row, Malformed("too_large", detail.format(int(values.lengths[row]), most)))
+        for row in np.flatnonzero(values.lengths > most).tolist()
     ]
 
 

@@ -36,15 +36,15 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 _UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _read_duration(value: Any) -> Any:
+def read_duration(value: Any) -> Any:
     """``500ms``, ``10s``, ``5m``, ``1h``, or seconds; pydantic reads ISO 8601 such as ``PT0.5S``."""
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
         return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
-"""A stretch of time; see `_read_duration`."""
+Duration = Annotated[timedelta, BeforeValidator(read_duration)]
+"""A stretch of time; see `read_duration`."""
 
 
 def _read_kafka(value: Any) -> Any:

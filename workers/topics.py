@@ -10,11 +10,14 @@ from features.errors import Misdeclared, Unavailable
 from pipelines import catalog
 from pipelines.pipeline import Pipeline
 from workers.clients import make_admin
+from workers.transport.clients import for_producer
 
 _PATIENCE = 10.0
 DEAD_LETTER_HEADROOM = 64 << 10
 """Bytes by which a dead letter may be larger than its record."""
 _DEFAULT_MESSAGE_BYTES = 1_048_588
+_BATCH_BYTES = 1_000_000
+"""Of librdkafka's batches, unless ``batch.size`` says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,23 @@ class TopicState:
     config: Mapping[str, str]
 
 
-def topic_specs(pipeline: Pipeline) -> tuple[TopicSpec, ...]:
-    """The pipeline's topics; events of 2013 have to survive retention, so time is the log's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkLimits:
+    """Bytes of the largest batch that each sink takes, its ``max.message.bytes``."""
+
+    predictions: int = _DEFAULT_MESSAGE_BYTES
+    dead_letters: int = _DEFAULT_MESSAGE_BYTES
+
+
+def topic_specs(pipeline: Pipeline, largest: int = _DEFAULT_MESSAGE_BYTES) -> tuple[TopicSpec, ...]:
+    """The pipeline's topics; events of 2013 have to survive retention, so time is the log's.
+
+    Args:
+        pipeline: Whose.
+        largest: Bytes of the largest batch that the source takes: a dead letter has to hold it.
+    """
     source, ours = pipeline.source, {"message.timestamp.type": "LogAppendTime"}
-    letters = {**ours, "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES + DEAD_LETTER_HEADROOM)}
+    letters = {**ours, "max.message.bytes": str(largest + DEAD_LETTER_HEADROOM)}
     return (
         TopicSpec(name=source.topic, role="source", partitions=source.partitions, config=ours),
         TopicSpec(name=pipeline.predictions, role="predictions", partitions=source.partitions, config=ours),
@@ -64,6 +80,7 @@ class Topics:
 
     def __init__(self, clients: Mapping[str, str]) -> None:
         self._bootstrap = clients["bootstrap.servers"]
+        self._batch_bytes = int(for_producer(clients).get("batch.size", _BATCH_BYTES))
         self._admin = make_admin(clients)
 
     def states(self) -> dict[str, int]:
@@ -129,21 +146,55 @@ class Topics:
                 f"Topic {pipeline.predictions!r} has {predictions.partitions} partitions and its source {source.partitions}; "
                 "predictions go to the partition of their event: give both the same number"
             )
+        for sink in (pipeline.predictions, pipeline.dead_letters):
+            self._check_sink(sink, states[sink], pipeline)
         if "compact" in source.config.get("cleanup.policy", ""):
             raise Misdeclared(
                 f"Source topic {pipeline.source.topic!r} is compacted (cleanup.policy={source.config['cleanup.policy']}): "
                 "older events of a key vanish, and state is the fold of all of them; use cleanup.policy=delete"
             )
 
-    def misfit(self, pipeline: Pipeline) -> str | None:
-        """What a source topic of another number of partitions than declared means, if it has."""
-        there = self.states().get(pipeline.source.topic)
-        if there is None or there == pipeline.source.partitions:
-            return None
-        return (
-            f"{pipeline.source.topic} has {there} partitions and Source.partitions is {pipeline.source.partitions}: "
-            f"set partitions={there}, else rows replayed from files are of other partitions than the stream's"
+    def _check_sink(self, name: str, state: TopicState | None, pipeline: Pipeline) -> None:
+        """Raise `Misdeclared` if the brokers would refuse what the worker produces, or forget dead letters."""
+        if state is None:
+            return
+        if (largest := _largest(state)) < self._batch_bytes:
+            raise Misdeclared(
+                f"Topic {name!r} takes batches of at most {largest} bytes (max.message.bytes) and the producer makes them up to "
+                f"{self._batch_bytes}: give the topic max.message.bytes={_DEFAULT_MESSAGE_BYTES}, or the worker "
+                f"--kafka producer.batch.size={largest}"
+            )
+        if name == pipeline.dead_letters and "compact" in state.config.get("cleanup.policy", ""):
+            raise Misdeclared(
+                f"Topic {name!r} is compacted (cleanup.policy={state.config['cleanup.policy']}): of the dead letters of a key only "
+                "the newest would stay; use cleanup.policy=delete"
+            )
+
+    def largest(self, name: str) -> int:
+        """Bytes of the largest batch that a topic takes; Kafka's default where it is not there or the broker does not tell."""
+        return _largest(self.state(name))
+
+    def limits(self, pipeline: Pipeline) -> SinkLimits:
+        """What the pipeline's sinks take."""
+        return SinkLimits(
+            predictions=self.largest(pipeline.predictions), dead_letters=self.largest(pipeline.dead_letters)
         )
+
+    def misfits(self, pipeline: Pipeline) -> Iterator[str]:
+        """What can be lived with: other partitions than declared, dead letters that don't hold the largest record."""
+        source = pipeline.source
+        there = self.states().get(source.topic)
+        if there is not None and there != source.partitions:
+            yield (
+                f"{source.topic} has {there} partitions and Source.partitions is {source.partitions}: "
+                f"set partitions={there}, else rows replayed from files are of other partitions than the stream's"
+            )
+        needed, has = self.largest(source.topic) + DEAD_LETTER_HEADROOM, self.largest(pipeline.dead_letters)
+        if has < needed:
+            yield (
+                f"{pipeline.dead_letters} takes {has} bytes (max.message.bytes): the largest records of {source.topic} would be cut "
+                f"in their dead letters; give it {needed}"
+            )
 
     def _config(self, name: str) -> dict[str, str]:
         """The topic's configuration, empty where the broker does not tell."""
@@ -155,3 +206,11 @@ class Topics:
         except KafkaException:  # not every broker lets itself be asked
             return {}
         return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+
+
+def _largest(state: TopicState | None) -> int:
+    return (
+        _DEFAULT_MESSAGE_BYTES
+        if state is None
+        else int(state.config.get("max.message.bytes", _DEFAULT_MESSAGE_BYTES))
+    )

@@ -117,8 +117,9 @@ class Worker:
         self.model = load_model(Registry.at(settings.registry), ref, pipeline.engine, pipeline.batch)
         topics = Topics(settings.clients())
         topics.check(pipeline)
-        if misfit := topics.misfit(pipeline):
+        for misfit in topics.misfits(pipeline):
             _log.warning("%s", misfit)
+        self.scorer.limits = topics.limits(pipeline)
         with ThreadPoolExecutor() as aside:  # the model warms up while the brokers are asked
             sinks = aside.submit(check_sinks, pipeline, settings.clients())
             self.model.warm()
@@ -132,6 +133,7 @@ class Worker:
         self.inference = Inference(
             self.model.predict,
             pipeline.batch,
+            check=self.model.check_sample,
             finish=self.scorer.finish,
             on_error=self._failed(on_error),
             clock=self._clock,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.errors import Malformed
+from features.errors import Malformed, Misdeclared
 from models.bisection import Answers, Block, Ids, predict_bisecting
 
 
@@ -25,13 +25,22 @@ def test_every_row_but_the_poisoned_ones_is_answered(rows: int, poison: set[int]
     block, ids = np.arange(rows, dtype=np.float32).reshape(-1, 1), np.arange(rows).reshape(-1, 1)
     poisoned = {row for row in poison if row < rows}
     model = PoisonedModel(poisoned)
-    if len(poisoned) == rows:
-        with pytest.raises(Malformed):
-            predict_bisecting(model, block, ids)
-        return
-    answers, failed = predict_bisecting(model, block, ids)
+    answers, failed = predict_bisecting(model, lambda: None, block, ids)
     assert set(failed) == poisoned
     good = [row for row in range(rows) if row not in poisoned]
     np.testing.assert_array_equal(answers["double"][good], block[good, 0] * 2)
     assert np.isnan(answers["both"][sorted(poisoned)]).all()
-    assert model.calls <= 1 + len(poisoned) * (2 * int(np.ceil(np.log2(max(rows, 2)))) + 1)
+    assert model.calls <= 1 + len(poisoned) * (2 * int(np.ceil(np.log2(max(rows, 2)))) + 1) + (
+        len(poisoned) == rows
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+def test_a_model_that_fails_at_its_known_row_as_well_is_itself_at_fault(rows: int) -> None:
+    block, ids = np.zeros((rows, 1), np.float32), np.arange(rows).reshape(-1, 1)
+
+    def check() -> None:
+        raise Misdeclared("the sample is another")
+
+    with pytest.raises(Misdeclared, match="the sample is another"):
+        predict_bisecting(PoisonedModel(set(range(rows))), check, block, ids)

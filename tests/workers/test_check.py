@@ -240,6 +240,8 @@ def create(bootstrap: str, *topics: NewTopic) -> None:
     wait_for(lambda: not names & set(admin.list_topics(timeout=10).topics), "topics to go")
     for future in admin.create_topics(list(topics)).values():
         future.result(30)
+    wanted = {topic.topic for topic in topics}
+    wait_for(lambda: wanted <= set(admin.list_topics(timeout=10).topics), "topics to come")
 
 
 def test_topics_that_do_not_fit_are_refused_with_both_numbers(
@@ -273,3 +275,42 @@ def test_a_compacted_source_is_refused(headrace: Said, kafka_broker: KafkaBroker
     assert code == 1
     assert "Source topic 'checked-events' is compacted" in said
     assert "use cleanup.policy=delete" in said
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("sink", "config", "what"),
+    [
+        ("predictions", {"max.message.bytes": "90000"}, "takes batches of at most 90000 bytes (max.message.bytes)"),
+        ("dead-letters", {"max.message.bytes": "90000"}, "--kafka producer.batch.size=90000"),
+        ("dead-letters", {"cleanup.policy": "compact"}, "of the dead letters of a key only the newest would stay"),
+    ],
+)  # fmt: skip
+def test_a_sink_that_would_refuse_or_forget_records_is_refused(
+    headrace: Said, kafka_broker: KafkaBroker, sink: str, config: dict[str, str], what: str
+) -> None:
+    at = kafka_broker.bootstrap
+    configs = {"predictions": {}, "dead-letters": {}, sink: config}
+    sinks = [NewTopic(f"checked.{name}", 2, config=each) for name, each in configs.items()]
+    create(at, NewTopic("checked-events", 2), *sinks)
+    code, said = headrace("check", "checked.py", "--bootstrap", at)
+    assert (code, what in said) == (1, True), said
+    if "max.message.bytes" in config:
+        code, said = headrace(
+            "check", "checked.py", "--bootstrap", at, "--kafka", "producer.batch.size=90000"
+        )
+        assert code == 0, said
+
+
+@pytest.mark.kafka
+def test_dead_letters_get_room_for_the_largest_record_of_their_source(
+    headrace: Said, kafka_broker: KafkaBroker
+) -> None:
+    at = kafka_broker.bootstrap
+    source = NewTopic("checked-events", 2, config={"max.message.bytes": "5000000"})
+    create(at, source)
+    headrace("topics", "checked.py", "--create", "--bootstrap", at)
+    assert "would be cut" not in headrace("check", "checked.py", "--bootstrap", at)[1]
+    create(at, source, NewTopic("checked.predictions", 2), NewTopic("checked.dead-letters", 2))
+    code, said = headrace("check", "checked.py", "--bootstrap", at)
+    assert (code, "would be cut in their dead letters; give it 5065536" in said) == (0, True)

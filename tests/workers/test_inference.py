@@ -31,7 +31,8 @@ def work(rows: int, first: int = 0) -> Any:
 class Recorder:
     """A model that doubles, may be held, and fails at poisoned rows; and what came of each work."""
 
-    def __init__(self, poison: frozenset[float] = frozenset()) -> None:
+    def __init__(self, poison: frozenset[float] = frozenset(), *, is_well: bool = True) -> None:
+        self.is_well = is_well
         self.batches: list[int] = []
         self.finished: list[tuple[list[float], list[int]]] = []
         self.errors: list[BaseException] = []
@@ -48,6 +49,10 @@ class Recorder:
             raise Malformed("model_failed", "poison")
         return {"y": block[:, 0] * 2}
 
+    def check(self) -> None:
+        if not self.is_well:
+            raise Malformed("model_failed", "the sample as well")
+
     def finish(self, done: Work, outputs: Answers, failed: Any) -> None:  # noqa: ARG002
         with self.done:
             self.finished.append((outputs["y"].tolist(), sorted(failed)))
@@ -59,7 +64,12 @@ class Recorder:
 
     def inference(self, rule: BatchRule) -> Inference:
         return Inference(
-            self.predict, rule, finish=self.finish, on_error=self.errors.append, clock=time.monotonic
+            self.predict,
+            rule,
+            check=self.check,
+            finish=self.finish,
+            on_error=self.errors.append,
+            clock=time.monotonic,
         )
 
 
@@ -135,8 +145,21 @@ def test_a_question_is_answered_between_two_batches() -> None:
     inference.stop(PATIENCE)
 
 
-def test_what_ends_the_thread_is_told() -> None:
+def test_a_row_that_is_alone_in_its_batch_and_at_fault_ends_nothing() -> None:
     recorder = Recorder(poison=frozenset({0.0}))
+    inference = recorder.inference(BatchRule(max_rows=1))
+    inference.submit(work(1))
+    inference.submit(work(1, first=5))
+    inference.start()
+    recorder.wait_for(2)
+    inference.stop(PATIENCE)
+    assert [failed for _, failed in recorder.finished] == [[0], []]
+    assert np.isnan(recorder.finished[0][0]).all()
+    assert recorder.errors == []
+
+
+def test_what_ends_the_thread_is_told() -> None:
+    recorder = Recorder(poison=frozenset({0.0}), is_well=False)
     inference = recorder.inference(BatchRule())
     inference.submit(work(1))
     inference.start()

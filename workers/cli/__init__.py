@@ -17,6 +17,7 @@ COMMANDS = {
     "broker": "Start a Kafka broker for development, in memory or real.",
     "check": "Prove that schema, features, model and topics agree.",
     "demo": "Run everything on this machine on real flights, with a report.",
+    "dlq": "List, show and replay dead letters.",
     "models": "List, show, verify and register models.",
     "new": "Write a pipeline from a sample of its events.",
     "parity": "Compare published predictions with rows recomputed from the log.",

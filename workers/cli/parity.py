@@ -13,6 +13,7 @@ from features.recorded import RecordedFiles
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.cli.progress import progress_bar
+from workers.cli.table import table
 from workers.parity import parity
 from workers.settings import Settings
 
@@ -84,7 +85,7 @@ def _text(report: ParityReport, topic: str) -> str:
     differing = {name: each for name, each in report.features.items() if each.mismatches}
     if differing:
         lines.append("")
-        lines += _table(
+        lines += table(
             [
                 ("feature", "rows", "mismatches"),
                 *((name, str(each.rows), str(each.mismatches)) for name, each in differing.items()),
@@ -102,7 +103,7 @@ def _first(first: Mismatch, topic: str) -> Iterator[str]:
         yield "The online values are not known: a worker with --log-features 1 publishes them. Recomputed are:"
     elif not first.differences:
         yield "Every logged value is the recomputed one: only the digest differs."
-    yield from _table(list(_columns(first))) if first.differences else ()
+    yield from table(list(_columns(first))) if first.differences else ()
     for evidence in first.evidence:
         yield from _events(evidence)
 
@@ -126,7 +127,7 @@ def _events(evidence: Evidence) -> Iterator[str]:
         counting = _some([f"{count} for {name}" for name, count in evidence.counting.items()])
         yield f"{evidence.total} events since it began; taking part: {counting}; the last {len(evidence.events)}:"
     fields = list(evidence.events[0].fields) if evidence.events else []
-    yield from _table(
+    yield from table(
         [
             ("offset", "event time", *fields, "takes part in"),
             *(
@@ -158,10 +159,3 @@ def _shown(value: Value | None, other: Value | None) -> str:
 
 def _moment(milliseconds: int) -> str:
     return f"{milliseconds} ({np.datetime_as_string(np.datetime64(milliseconds, 'ms'), timezone='UTC')})"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]

@@ -8,6 +8,7 @@ from confluent_kafka import OFFSET_END, Message, TopicPartition
 from pipelines.pipeline import Pipeline
 from workers.cli.options import CLIENT, pipeline_argument, settings_options
 from workers.clients import make_consumer
+from workers.dead_letter_log import is_mark
 from workers.log import LogReader
 from workers.settings import Settings
 
@@ -40,7 +41,7 @@ def command(
     try:
         while limit is None or shown < limit:
             message = consumer.poll(0.5)
-            if message is None or message.error() is not None:
+            if message is None or message.error() is not None or (dead_letters and is_mark(message)):
                 continue
             shown += 1
             click.echo(_letter(message) if dead_letters else _text(message.value()))

@@ -17,7 +17,7 @@ from workers.topics import Topics, topic_specs
 def command(pipeline: Pipeline, settings: Settings, *, create: bool, as_json: bool) -> None:
     """Show the topics of PIPELINE, or create them."""
     topics = Topics(settings.clients())
-    created = topics.create(topic_specs(pipeline)) if create else []
+    created = topics.create(topic_specs(pipeline, topics.largest(pipeline.source.topic))) if create else []
     there = topics.states()
     rows = [
         {

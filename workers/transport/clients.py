@@ -54,7 +54,7 @@ _PRODUCER: dict[str, KafkaValue] = {
     "partitioner": "murmur2_random",  # as Java clients do
     "compression.type": "none",
     "queue.buffering.max.messages": 200_000,
-    "message.max.bytes": 1_048_576,  # of 1,000,000: what Kafka's own default lets through
+    "message.max.bytes": 1_000_000_000,  # of 1,000,000: the topics' own limits are what counts
 }
 _TRANSACTIONAL: dict[str, KafkaValue] = {
     # A dead worker's open transaction hides later records from readers of committed ones: keep it short. The client

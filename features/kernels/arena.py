@@ -48,6 +48,16 @@ def allocate(arena, free, words):
 
 
 @numba.njit(**COMPILE)
+def allocate_cleared(arena, free, words):
+    """A block for one key's values, every word 0: what is equal is saved as equal words."""
+    block = allocate(arena, free, words)
+    for word in range(block, block + words):
+        set_i64(arena + 8 * word, 0)
+    set_i64(free + 8 * LARGEST, max(get_i64(free + 8 * LARGEST), words))
+    return block
+
+
+@numba.njit(**COMPILE)
 def release(arena, free, block, words):
     """Give a block back; ``words`` as it was allocated."""
     head = free + 8 * _size_class(words)

@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 
 from features.kernels import COMPILE
-from features.kernels.arena import LARGEST, allocate, release
+from features.kernels.arena import allocate_cleared, release
 from features.kernels.memory import get_i64, move_words, prefetch, set_i64
 
 I, U = types.int64, types.uint64
@@ -305,11 +305,9 @@ def _move(arena, free, cell, tiles, entries, source):
     old = arena + 8 * offset
     words = _words(old)
     larger = _larger(words)
-    moved = allocate(arena, free, larger)
-    set_i64(free + 8 * LARGEST, max(get_i64(free + 8 * LARGEST), larger))
+    moved = allocate_cleared(arena, free, larger)
     block = arena + 8 * moved
     set_i64(block + _SHAPE, _shape_of(larger, tiles))
-    set_i64(block + _STATE, 0)
     set_i64(block + _OLDEST, get_i64(old + _OLDEST))
     if larger == LARGEST_BLOCK:
         for level in range(_LEVELS):
@@ -427,11 +425,9 @@ def add_distinct(arena, free, cell, tiles, oldest, tile, word):
     """``word`` was seen in the tile with the number ``tile``, not below ``oldest`` of a window of ``tiles``."""
     if get_i64(cell) == 0:
         words = _larger(0)
-        set_i64(cell, allocate(arena, free, words))
+        set_i64(cell, allocate_cleared(arena, free, words))
         set_i64(arena + 8 * get_i64(cell) + _SHAPE, words)
-        set_i64(arena + 8 * get_i64(cell) + _STATE, 0)
         set_i64(arena + 8 * get_i64(cell) + _OLDEST, oldest)
-        set_i64(free + 8 * LARGEST, max(get_i64(free + 8 * LARGEST), words))
     hashed = _hash_of(word)
     while True:
         block = arena + 8 * get_i64(cell)

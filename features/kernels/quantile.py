@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 
 from features.kernels import COMPILE
-from features.kernels.arena import LARGEST, allocate, release
+from features.kernels.arena import allocate_cleared, release
 from features.kernels.memory import get_i64, move_words, prefetch, set_i64
 
 I, U = types.int64, types.uint64
@@ -220,15 +220,13 @@ def _grow(arena, free, cell, tile):
     old = arena + 8 * offset
     words = _words(old) if offset != 0 else 0
     larger = _larger(words)
-    moved = allocate(arena, free, larger)
-    set_i64(free + 8 * LARGEST, max(get_i64(free + 8 * LARGEST), larger))
+    moved = allocate_cleared(arena, free, larger)
     block = arena + 8 * moved
     held = np.empty(entries + 1, np.int64)
     if offset != 0:
         _gather(old, entries, held.ctypes.data)
     set_i64(block + _WEIGHT, get_i64(old + _WEIGHT) if offset != 0 else 0)
     set_i64(block + _OLDEST, get_i64(old + _OLDEST) if offset != 0 else tile)
-    set_i64(block + _COMPACTIONS, 0)
     if offset != 0:
         release(arena, free, offset, words)
     _spread(block, larger, entries, held.ctypes.data)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.offline import Offline
+from benchmarks.recovery import Recovered
 from benchmarks.scaling.report import Scaling
 
 PACKAGES = (
@@ -174,6 +175,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
         runs: Every run on the full topic whose span holds a quarter of the events; that of two workers begins late.
         latency_runs: Every short run.
         offline: Replay from Parquet; see `benchmarks.offline`.
+        recovery: State replayed and loaded; see `benchmarks.recovery`.
     """
 
     command: str
@@ -194,6 +196,7 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[ThroughputRun]
     latency_runs: list[LatencyRun]
     offline: Offline | None = None
+    recovery: Recovered | None = None
 
     def write(self, path: Path) -> None:
         """As indented JSON."""

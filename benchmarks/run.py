@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from benchmarks import model, offline
+from benchmarks import model, offline, recovery
 from benchmarks.cluster import Cluster
 from benchmarks.contender import (
     AT_LEAST_ONCE,
@@ -106,6 +106,7 @@ class Bench:
                     task,
                     expected(other, Path(folder), rows),
                 )
+            recovered = self._recover(cluster)
             timed = payments_of(events)
             pairs = list(zip(timed["key"].to_pylist(), timed["value"].to_pylist(), strict=True))
             self._time(cluster, task, pairs)
@@ -134,7 +135,20 @@ class Bench:
             runs=self._runs,
             latency_runs=self._latency_runs,
             offline=replayed,
+            recovery=recovered,
         )
+
+    def _recover(self, cluster: Cluster) -> recovery.Recovered | None:
+        if not self.settings.scaling:
+            return None
+        replay_runs = None
+        if self.settings.repetitions:
+            replay_runs = recovery.measure_replay(pipeline, cluster.clients, self.settings.repetitions)
+        keys = form(quick=self.settings.quick).keys
+        found = recovery.Recovered(restored=recovery.measure_restore(keys), replay=replay_runs)
+        for line in recovery.lines(found):
+            self.console.print(line)
+        return found
 
     def _get_ready(self, task: "_Tasks") -> None:
         """The first start, which may compile, does not count."""

@@ -5,6 +5,7 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import recovery
 from benchmarks.contender import AT_LEAST_ONCE, BARE, EXACTLY_ONCE, HANDWRITTEN, STOCK_FAUST, TWO_WORKERS
 from benchmarks.drawn import NAME as DRAWN
 from benchmarks.offline import lines
@@ -33,6 +34,8 @@ def show(report: BenchReport, console: Console) -> None:
             stages = ", ".join(f"{stage} {value:.2f}" for stage, value in found.stages_ms.items())
             console.print(f"stages at {rate}/s, mean ms: {stages}")
     for line in lines(report.offline) if report.offline is not None else ():
+        console.print(line)
+    for line in recovery.lines(report.recovery) if report.recovery is not None else ():
         console.print(line)
 
 

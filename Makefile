@@ -31,6 +31,11 @@ train: $(VENV)/.train  ## train the flights model again and register it (torch: 
 bench: $(VENV)/.dev  ## beside a hand-written loop and stock Faust on a real Kafka; writes bench-report.json
 	$(BIN)/python -m benchmarks
 
+.PHONY: chaos
+chaos: $(VENV)/.dev  ## 100 rounds of killed, frozen and restarted workers and brokers, in both modes, both protocols
+	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.chaos --planted
+
 .PHONY: compose-test
 compose-test: $(VENV)/.dev  ## prove the local stack; needs Docker with compose
 	$(BIN)/python -m tests.compose.prove

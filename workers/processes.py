@@ -47,7 +47,7 @@ class WorkerProcess:
         command = headrace("worker", self._pipeline, "--admin-port", str(port), *self._flags)
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own
         deadline = time.monotonic() + _READY_PATIENCE
-        while not _is_ready(port):
+        while not is_ready(port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__(None, None, None)
                 raise Unavailable(f"the worker did not get ready: {self.last_words()}")
@@ -79,7 +79,8 @@ class WorkerProcess:
         return Path(self._log.name).read_text(errors="replace")[-2000:]
 
 
-def _is_ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
+    """Whether the worker with its pages at a port says so."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
             return bool(answer.status == 200)

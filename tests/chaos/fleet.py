@@ -3,8 +3,6 @@
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from workers.ports import free_port
+from workers.processes import is_ready
 
 _PATIENCE = 120.0
 
@@ -100,7 +99,7 @@ class Fleet:
     def wait_until_ready(self) -> None:
         """Until every process that is not frozen says so."""
         deadline = time.monotonic() + _PATIENCE
-        while not all(member.is_frozen or _is_ready(member.port) for member in self._members.values()):
+        while not all(member.is_frozen or is_ready(member.port) for member in self._members.values()):
             assert time.monotonic() < deadline, f"not ready within {_PATIENCE:.0f} s; {self.last_words()}"
             self.look_after()
             time.sleep(0.2)
@@ -114,11 +113,3 @@ class Fleet:
 
     def _signal(self, slot: int, number: int) -> None:
         self._members[slot].process.send_signal(number)
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
-        return False

@@ -36,12 +36,13 @@ _BROKER = {
     "group.consumer.heartbeat.interval.ms": 500,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
 }
-_CLASSIC = {"session.timeout.ms": str(int(1000 * SESSION_SECONDS)), "heartbeat.interval.ms": "500"}
 _PROTOCOLS = {
-    "classic": {**_CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
+    "classic": {"session.timeout.ms": str(int(1000 * SESSION_SECONDS)), "heartbeat.interval.ms": "500"},
     "consumer": {"group.protocol": "consumer"},
 }
 _PATIENCE = 180.0
+_MOST_OF_A_ROUND = 0.2
+"""Seconds at most in which a round's events are worked on before the fault comes."""
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,8 +139,9 @@ def run(form: Form, say: Callable[[str], object]) -> Outcome:
             publisher = Publisher(clients, pipeline.source.topic)
             for number in range(form.rounds):
                 _publish(publisher, events.slice(number * form.events, form.events))
-                waiting = lag()
                 fault = faults.drawn(random)
+                time.sleep(random.uniform(0, _MOST_OF_A_ROUND))
+                waiting = lag()
                 if waiting < form.in_flight:
                     say(f"round {number + 1}: only {waiting} in flight")
                 least = min(least, waiting)

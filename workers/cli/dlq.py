@@ -48,7 +48,7 @@ def command(ctx: click.Context, pipeline: Pipeline) -> None:
 def list_letters(
     pipeline: Pipeline, settings: Settings, *, chosen: LetterFilter, limit: int, as_json: bool
 ) -> None:
-    """LetterCount dead letters by stage and reason, and list the newest."""
+    """Count dead letters by stage and reason, and list the newest."""
     log = DeadLetterLog(settings.clients(), pipeline)
     with progress_bar(f"read {pipeline.dead_letters}", None) as progress:
         survey = log.survey(progress)

@@ -102,6 +102,7 @@ def measure_replay(pipeline: Pipeline, clients: Mapping[str, str], repetitions: 
         engine=pipeline.engine,
         reader=lambda name: LogReader(clients, name),
         identify=lambda _name: None,
+        notes=lambda _name: (),
         store=None,
         retries=Retries(),
         clock=time.monotonic,

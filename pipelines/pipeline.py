@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 
@@ -25,14 +26,21 @@ class Source:
         topic: Its name.
         schema: What its records look like.
         partitions: How many partitions ``headrace topics --create`` gives it and its sinks.
+        on_partitions_added: What workers do when the topic has got more partitions, so that keys have moved to others
+            and their state has not: ``stop``, or go on with moved keys ``cold``.
     """
 
     topic: str
     schema: Schema
     partitions: int = 3
+    on_partitions_added: Literal["stop", "cold"] = "stop"
 
     def __post_init__(self) -> None:
         _check_topic("Source topic", self.topic)
+        if self.on_partitions_added not in {"stop", "cold"}:
+            raise Misdeclared(
+                f"Source on_partitions_added is {self.on_partitions_added!r}; give 'stop' or 'cold'"
+            )
         if self.partitions < 1:
             raise Misdeclared(f"Source partitions is {self.partitions}; at least 1")
 

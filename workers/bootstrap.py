@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from confluent_kafka import KafkaException, TopicPartition
 
 from features.ahead import ahead
 from features.columns import Columns
@@ -21,13 +20,9 @@ from pipelines.pipeline import Pipeline
 from workers.checkpoints.manifest import Checkpoint, Lineage
 from workers.checkpoints.store import CheckpointStore
 from workers.checkpoints.writing import Writing
-from workers.clients import make_consumer
-from workers.log import LogReader
+from workers.log import LogReader, committed
 from workers.settings import Settings
 from workers.topics import Topics
-
-_ANSWER = 10.0
-"""Seconds for one answer of the brokers."""
 
 Progress = Callable[[int], object]
 
@@ -127,19 +122,9 @@ def _stretches(pipeline: Pipeline, settings: Settings, group: str) -> dict[int, 
     """By partition, the oldest offset held, and where the group goes on."""
     topic = pipeline.source.topic
     lows = {number: low for number, (low, _) in LogReader(settings.clients(), topic).watermarks().items()}
-    consumer = make_consumer(settings.clients(), {"group.id": group})
-    try:
-        found = consumer.committed([TopicPartition(topic, number) for number in lows], _ANSWER)
-    except KafkaException as error:
-        raise Unavailable(f"The offsets of group {group!r} can't be looked up: {error}") from error
-    finally:
-        consumer.close()
     return {
-        each.partition: (
-            lows[each.partition],
-            each.offset if each.offset >= 0 else lows[each.partition],
-        )
-        for each in found
+        number: (lows[number], offset if offset >= 0 else lows[number])
+        for number, (offset, _) in committed(settings.clients(), group, topic).items()
     }
 
 

@@ -151,6 +151,23 @@ class LogReader:
         return make_consumer(self._clients, {**own, "isolation.level": isolation})
 
 
+def committed(clients: Mapping[str, str], group: str, topic: str) -> dict[int, tuple[int, str]]:
+    """What a group has committed: by partition the offset, -1 for none, and what was stored with it.
+
+    Raises:
+        Unavailable: The brokers don't answer.
+    """
+    consumer = make_consumer(clients, {"group.id": group})
+    try:
+        there = consumer.list_topics(topic, timeout=_PATIENCE).topics[topic].partitions
+        found = consumer.committed([TopicPartition(topic, number) for number in there], _PATIENCE)
+    except KafkaException as error:
+        raise Unavailable(f"The offsets of group {group!r} can't be looked up: {error}") from error
+    finally:
+        consumer.close()
+    return {each.partition: (max(each.offset, -1), each.metadata or "") for each in found}
+
+
 def _records(messages: list[Message]) -> Records:
     n = len(messages)
     timestamps: NDArray[np.int64] = np.fromiter(

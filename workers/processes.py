@@ -69,9 +69,14 @@ class WorkerProcess:
         """Of the process."""
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is over."""
+        return self._process.poll() is not None
+
     def check(self) -> None:
         """Raise `Unavailable` if it has ended."""
-        if self._process.poll() is not None:
+        if self.has_ended:
             raise Unavailable(f"the worker has ended with {self._process.returncode}: {self.last_words()}")
 
     def last_words(self) -> str:

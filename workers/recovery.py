@@ -5,9 +5,10 @@ It goes on from the newest usable checkpoint, or begins at the origin, and repla
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -15,7 +16,7 @@ from features.ahead import ahead
 from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
 from features.errors import Misdeclared, Unavailable
-from workers.checkpoints.held import Held
+from workers.checkpoints.held import Held, Identity
 from workers.checkpoints.manifest import Checkpoint, Lineage, Unreadable
 from workers.checkpoints.store import CheckpointStore
 from workers.checkpoints.writing import Writing
@@ -25,8 +26,7 @@ from workers.transport.retries import Attempts, Retries
 
 _log = logging.getLogger(__name__)
 
-Identity = tuple[str, int]
-"""A topic's UUID, as hexadecimal, and its number of partitions."""
+Result = TypeVar("Result")
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -35,10 +35,16 @@ class Note(msgspec.Struct, frozen=True):
     Args:
         origin: The first offset that its state is the fold of.
         state: The state fingerprint with which it was committed.
+        topic_id: UUID of the topic, as hexadecimal; empty where it was not known.
+        partitions: How many it had; 0 where that was not known.
+        pipeline: Whose state it is.
     """
 
     origin: int
     state: str
+    topic_id: str = ""
+    partitions: int = 0
+    pipeline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +56,24 @@ class Means:
         engine: Computes states.
         reader: Opens a reader of a topic.
         identify: A topic's identity, if the brokers tell.
+        notes: What the group has stored with its commits, of every partition of a topic.
         store: Where checkpoints are; ``None`` for none.
         retries: Of a store that can't be reached.
         clock: Seconds, monotonic.
         cold_start: Whether a state that can't be recovered begins empty instead of refusing.
+        on_partitions_added: As the pipeline's source declares.
     """
 
     pipeline: str
     engine: Engine
     reader: Callable[[str], LogReader]
     identify: Callable[[str], Identity | None]
+    notes: Callable[[str], Iterable[str]]
     store: CheckpointStore | None
     retries: Retries
     clock: Callable[[], float]
     cold_start: bool
+    on_partitions_added: Literal["stop", "cold"] = "stop"
 
 
 class Recovery:
@@ -97,7 +107,9 @@ class Recovery:
         """
         means = self._means
         self._since, self._before, self._to_replay = means.clock(), self.replayed, 0
-        identities = {topic: means.identify(topic) for topic in {each.partition.topic for each in assigned}}
+        identities = {
+            topic: self._identity(topic, stop) for topic in {each.partition.topic for each in assigned}
+        }
         held = {
             each.partition: self._begin(each, identities[each.partition.topic], stop) for each in assigned
         }
@@ -118,9 +130,57 @@ class Recovery:
 
     def note(self, held: Held) -> str:
         """What goes along with the commits of a partition."""
-        return msgspec.json.encode(
-            Note(origin=held.origin, state=self._means.engine.state_fingerprint)
-        ).decode()
+        topic_id, partitions = held.identity or ("", 0)
+        state = self._means.engine.state_fingerprint
+        note = Note(
+            origin=held.origin,
+            state=state,
+            topic_id=topic_id,
+            partitions=partitions,
+            pipeline=self._means.pipeline,
+        )
+        return msgspec.json.encode(note).decode()
+
+    def _identity(self, topic: str, stop: threading.Event) -> Identity | None:
+        """The topic's, if it is the one that the group's offsets are of."""
+        means = self._means
+        found = self._tried(f"{topic}: looking at it", lambda: means.identify(topic), stop)
+        if found is None:
+            return None
+        topic_id, partitions = found
+        for note in filter(None, map(_read_note, means.notes(topic))):
+            if note.pipeline not in {"", means.pipeline}:
+                raise Misdeclared(
+                    f"the group's offsets of topic {topic!r} are of pipeline {note.pipeline!r}: two pipelines in one group "
+                    "would share its partitions, so that each sees a part of the events; give --group another name"
+                )
+            if note.topic_id not in {"", topic_id}:
+                raise Misdeclared(
+                    f"topic {topic!r} was made anew since its group committed offsets, which are of the old one: "
+                    "give --group another name, or delete the group's offsets"
+                )
+            has_moved = note.partitions not in {0, partitions} and bool(means.engine.compiled)
+            if has_moved and means.on_partitions_added == "stop":
+                raise Misdeclared(
+                    f"topic {topic!r} has {partitions} partitions, and states are of {note.partitions}: keys have moved to "
+                    "other partitions, and what was known of them has not; publish the events to a topic with as many "
+                    "partitions, or go on with moved keys cold: Source(on_partitions_added='cold')"
+                )
+        return found
+
+    def _tried(self, what: str, call: Callable[[], Result], stop: threading.Event) -> Result | None:
+        """Call until it comes through; ``None`` when it is to stop.
+
+        Raises:
+            Unavailable: The deadline of the retries is over.
+        """
+        attempts = Attempts(self._means.retries, what)
+        while True:
+            try:
+                return call()
+            except Unavailable as error:
+                if stop.wait(attempts.failed(error, self._means.clock())):
+                    return None
 
     def _begin(self, assigned: AssignedPartition, identity: Identity | None, stop: threading.Event) -> Held:
         """A state that the replay can go on with."""
@@ -136,7 +196,10 @@ class Recovery:
                 means.engine.state_fingerprint,
                 partition.number,
             )
-            loaded = self._load(means.store, assigned, lineage, stop)
+            store = means.store
+            loaded = self._tried(
+                f"{partition}: looking for a checkpoint", lambda: self._newest(store, assigned, lineage), stop
+            )
             state, found = (state, None) if loaded is None else loaded
             origin = self._origin(assigned) if found is None else found.origin
             writing = Writing(means.store, lineage, means.engine.layout, origin)
@@ -146,22 +209,11 @@ class Recovery:
             state=state,
             origin=origin,
             next_offset=origin if found is None else found.next_offset,
+            identity=identity,
             writing=writing,
             saved_at=-1 if found is None else found.next_offset,
             saved_since=means.clock(),
         )
-
-    def _load(
-        self, store: CheckpointStore, assigned: AssignedPartition, lineage: Lineage, stop: threading.Event
-    ) -> tuple[PartitionState, Checkpoint] | None:
-        """The newest usable checkpoint; a store that is away is tried again for a while."""
-        attempts = Attempts(self._means.retries, f"{assigned.partition}: looking for a checkpoint")
-        while True:
-            try:
-                return self._newest(store, assigned, lineage)
-            except Unavailable as error:
-                if stop.wait(attempts.failed(error, self._means.clock())):
-                    return None
 
     def _newest(
         self, store: CheckpointStore, assigned: AssignedPartition, lineage: Lineage

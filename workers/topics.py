@@ -13,6 +13,7 @@ from workers.clients import make_admin
 from workers.transport.clients import for_producer
 
 _PATIENCE = 10.0
+_UNKNOWN_QUESTION = {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}  # noqa: SLF001 - librdkafka's own code
 DEAD_LETTER_HEADROOM = 64 << 10
 """Bytes by which a dead letter may be larger than its record."""
 _DEFAULT_MESSAGE_BYTES = 1_048_588
@@ -99,14 +100,22 @@ class Topics:
         return None if not partitions else TopicState(partitions=partitions, config=self._config(name))
 
     def identity(self, name: str) -> tuple[str, int] | None:
-        """A topic's UUID, as hexadecimal, and its number of partitions; ``None`` where the brokers don't tell."""
+        """A topic's UUID, as hexadecimal, and its number of partitions; ``None`` of brokers before Kafka 2.8.
+
+        Raises:
+            Unavailable: They don't answer, or not this question.
+        """
         try:
             (future,) = self._admin.describe_topics(
                 TopicCollection([name]), request_timeout=_PATIENCE
             ).values()
             found = future.result(_PATIENCE)
-        except KafkaException:  # brokers before 2.8 give topics no UUID
-            return None
+        except KafkaException as error:
+            if error.args[0].code() in _UNKNOWN_QUESTION:
+                return None
+            raise Unavailable(f"Topic {name!r} can't be described: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise Unavailable(f"Topic {name!r} can't be described: no broker answers") from error
         halves = found.topic_id.get_most_significant_bits(), found.topic_id.get_least_significant_bits()
         return "".join(f"{half % 2**64:016x}" for half in halves), len(found.partitions)
 

@@ -16,7 +16,7 @@ from workers.checkpoints.store import CheckpointStore
 from workers.health import Check, Health
 from workers.inference import Inference
 from workers.lag import LogEnds
-from workers.log import LogReader
+from workers.log import LogReader, committed
 from workers.predictions import LoggedFeatures, PredictionEncoder, PredictionForm
 from workers.recovery import Means, Recovery
 from workers.scorer import Scorer
@@ -69,10 +69,12 @@ class Worker:
             engine=pipeline.engine,
             reader=self._reader,
             identify=lambda topic: Topics(settings.clients()).identity(topic),
+            notes=self._notes,
             store=None if settings.checkpoints == "none" else CheckpointStore.at(settings.checkpoints),
             retries=Retries(deadline=settings.retry_for),
             clock=clock,
             cold_start=settings.cold_start,
+            on_partitions_added=pipeline.source.on_partitions_added,
         )
         self.states = StateKeeper(Recovery(means), settings.checkpoint_interval, clock)
         self.scorer = Scorer(pipeline, self.states, clock)
@@ -202,6 +204,9 @@ class Worker:
             on_error(error)
 
         return failed
+
+    def _notes(self, topic: str) -> list[str]:
+        return [metadata for _, metadata in committed(self.settings.clients(), self.group, topic).values()]
 
     def _reader(self, topic: str) -> LogReader:
         return LogReader(self.settings.clients(), topic)

@@ -1,10 +1,10 @@
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -58,22 +58,31 @@ def keeper(
     identity: tuple[str, int] | None = ("5eed" * 8, 1),
     *,
     cold_start: bool = False,
+    notes: Sequence[str] = (),
+    added: Literal["stop", "cold"] = "stop",
 ) -> StateKeeper:
     means = Means(
         pipeline="shop",
         engine=MIXED,
         reader=lambda _topic: log or Log(),
         identify=lambda _topic: identity,
+        notes=lambda _topic: notes,
         store=store,
         retries=Retries(deadline=timedelta(seconds=8)),  # one look at S3 that is away takes 6 s
         clock=time.monotonic,
         cold_start=cold_start,
+        on_partitions_added=added,
     )
     return StateKeeper(Recovery(means), timedelta(seconds=0.1), time.monotonic)
 
 
 def note(origin: int) -> str:
-    return f'{{"origin":{origin},"state":"{MIXED.state_fingerprint}"}}'
+    return note_of(origin, "5eed" * 8, 1)
+
+
+def note_of(origin: int, topic_id: str, partitions: int, pipeline: str = "shop") -> str:
+    of = f'"topic_id":"{topic_id}","partitions":{partitions},"pipeline":"{pipeline}"'
+    return f'{{"origin":{origin},"state":"{MIXED.state_fingerprint}",{of}}}'
 
 
 def rows_after(states: StateKeeper, first: int) -> bytes:
@@ -277,3 +286,29 @@ def test_a_worker_goes_on_without_checkpoints_for_a_while_and_then_ends(tmp_path
         return states.checkpointer.stats.failed
 
     assert asyncio.run(work()) > 5
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (note_of(0, "0ther" * 6 + "00", 1), r"'events' was made anew .* give --group another name"),
+        (
+            note_of(0, "5eed" * 8, 1, "stall"),
+            r"offsets of topic 'events' are of pipeline 'stall': .* give --group",
+        ),
+        (note_of(0, "5eed" * 8, 3), r"has 1 partitions, and states are of 3: .*on_partitions_added='cold'"),
+    ],
+)
+def test_offsets_of_another_topic_pipeline_or_partition_count_are_refused(stored: str, said: str) -> None:
+    with pytest.raises(Misdeclared, match=said):
+        asyncio.run(keeper(notes=[note(0), stored]).on_assign([assigned(10)]))
+
+
+def test_moved_keys_may_begin_cold_and_what_is_not_known_is_not_refused() -> None:
+    for states in (
+        keeper(notes=[note_of(0, "5eed" * 8, 3)], added="cold"),
+        keeper(notes=["", "not ours", note_of(0, "", 0, "")]),
+        keeper(identity=None, notes=[note_of(0, "0ther" * 6 + "00", 3)]),
+    ):
+        asyncio.run(states.on_assign([assigned(10)]))
+        assert rows_after(states, 10) == expected_after(10)

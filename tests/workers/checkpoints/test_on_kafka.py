@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from features.archive import to_archive
 from features.errors import Unavailable
@@ -158,3 +158,22 @@ def delete_all(bootstrap: str, topic: str, ends: dict[int, int]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records(places).values():
         future.result(30)
+
+
+def test_a_worker_stops_before_it_reads_partitions_that_were_added(stream: Stream) -> None:
+    topics = [stream.pipeline.source.topic, stream.pipeline.predictions, stream.pipeline.dead_letters]
+    checkpoints = (
+        "--checkpoints",
+        str(stream.checkpoints),
+        "--kafka",
+        "topic.metadata.refresh.interval.ms=500",
+    )
+    stream.publish(0)
+    with stream.worker(*checkpoints) as worker:
+        wait_for(lambda: len(stream.answered()) == stream.first, "the predictions")
+        admin = AdminClient({"bootstrap.servers": stream.bootstrap})
+        for future in admin.create_partitions([NewPartitions(topic, 6) for topic in topics]).values():
+            future.result(30)
+        wait_for(lambda: worker.has_ended, "the worker to stop")
+    assert worker.exit_code == 1
+    assert "has 6 partitions, and states are of 4: keys have moved" in worker.last_words()

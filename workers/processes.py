@@ -39,6 +39,7 @@ class WorkerProcess:
         self._pipeline, self._flags = pipeline, flags
         self.port = 0
         self.exit_code: int | None = None
+        self._words = ""
 
     def __enter__(self) -> Self:
         """Start it, and return when it is ready."""
@@ -63,6 +64,8 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self.exit_code = self._process.wait()
+        self._words = self.last_words()
+        self._log.close()
 
     @property
     def pid(self) -> int:
@@ -81,7 +84,7 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """The end of its log."""
-        return Path(self._log.name).read_text(errors="replace")[-2000:]
+        return self._words or Path(self._log.name).read_text(errors="replace")[-2000:]
 
 
 def is_ready(port: int) -> bool:

@@ -3,7 +3,9 @@
 import numpy as np
 
 from features.engine import PartitionState
-from features.kernels.fold import MAX_LATE, TTL
+from features.kernels.cells import DECAYED, NEWEST_FEW, cell_words
+from features.kernels.fold import CELL_AT, CELL_SIZE, CELL_SORT, MAX_LATE, TTL
+from features.kernels.slots import NEVER
 from features.saving import SavedPart, Saving, Snapshot
 
 _NEWEST = 0
@@ -13,10 +15,22 @@ def contents(state: PartitionState) -> dict[tuple[int, bytes], bytes]:
     """By feature set and key, the words of every key that an event to come may see."""
     snapshot = state.snapshot()
     return {
-        (number, key): words
+        (number, key): _told(state, number, words)
         for number, key, words, newest in records(snapshot)
         if not _has_expired(state, number, newest, snapshot.watermark)
     }
+
+
+def _told(state: PartitionState, number: int, words: bytes) -> bytes:
+    """The words without what cells that hold nothing, or few, held before: it is never read."""
+    told = np.frombuffer(words, np.int64).copy()
+    for cell in state.engine.compiled[number].tables.cells:
+        at, sort = int(cell[CELL_AT]) // 8, int(cell[CELL_SORT])
+        if sort <= DECAYED and told[at] == NEVER:
+            told[at + 1 : at + cell_words(sort, 0)] = 0
+        elif sort == NEWEST_FEW:
+            told[at + 1 + 2 * told[at] : at + cell_words(sort, int(cell[CELL_SIZE]))] = 0
+    return told.tobytes()
 
 
 def finished(saving: Saving) -> list[SavedPart]:
@@ -44,5 +58,4 @@ def records(snapshot: Snapshot) -> list[tuple[int, bytes, bytes, int]]:
 
 def _has_expired(state: PartitionState, number: int, newest: int, watermark: int) -> bool:
     rules = state.engine.compiled[number].tables.rules
-    never = np.iinfo(np.int64).min
-    return newest == never or (rules[TTL] >= 0 and watermark - newest > rules[TTL] + rules[MAX_LATE])
+    return newest == NEVER or (rules[TTL] >= 0 and watermark - newest > rules[TTL] + rules[MAX_LATE])

@@ -29,7 +29,12 @@ def fresh(bootstrap: str, pipeline: Pipeline) -> None:
 def publish(bootstrap: str, topic: str, events: pa.Table, partitions: int, pause: float = 0) -> None:
     """Write events, each to the partition that replay puts it on; a hundred at a time, with that many seconds between."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "enable.idempotence": True,  # else a batch that is sent again comes behind the next
+        }
     )
     placer = Placer(events.schema, Field(name="key", type=str), partitions)
     batches = RecordedTable(events).batches(events.schema.names)

@@ -129,6 +129,8 @@ def measured(
         (i for i, count in enumerate(visible) if count >= _WARM_UP * wanted and all_predict[i]), len(samples)
     )
     last = next((i for i, count in enumerate(visible) if count >= wanted), None)
+    if last and not all_predict[last]:
+        first = last - 1  # one of several processes was done before the others began: it tells nothing
     if last is None or last <= first:
         raise WrongAnswers(
             f"{contender.title}: {visible[-1]} of {wanted} predictions were seen, too few samples between"

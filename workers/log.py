@@ -9,14 +9,16 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import filterfalse
+from operator import itemgetter
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from numpy.typing import NDArray
 
 from features.errors import Unavailable
 from features.records import Records
 from workers.clients import make_consumer
+from workers.transport.cutter import offsets_of, runs
 from workers.transport.faults import is_transient
 from workers.transport.retries import Attempts, Retries
 
@@ -125,17 +127,13 @@ class LogReader:
 
     def _sort(self, messages: list[Message], ahead: dict[int, int]) -> Iterator[tuple[int, list[Message]]]:
         """The messages by partition; a partition that has come to its end is taken out of ``ahead``."""
-        by_partition: dict[int, list[Message]] = {}
         ended = {}
-        for message in messages:
-            error = message.error()
-            if error is None:
-                by_partition.setdefault(message.partition(), []).append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                ended[message.partition()] = message.offset()
-            else:
-                raise KafkaException(error)
-        for number, found in by_partition.items():
+        for event in filter(Message.error, messages):
+            if event.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                raise KafkaException(event.error())
+            ended[event.partition()] = event.offset()
+        records = list(filterfalse(Message.error, messages)) if ended else messages
+        for (_, number), found in (runs(records, one_topic=True) if records else {}).items():
             if number not in ahead:
                 continue
             if inside := bisect_left(found, ahead[number], key=Message.offset):
@@ -169,13 +167,10 @@ def committed(clients: Mapping[str, str], group: str, topic: str) -> dict[int, t
 
 
 def _records(messages: list[Message]) -> Records:
-    n = len(messages)
-    timestamps: NDArray[np.int64] = np.fromiter(
-        (stamp for _, stamp in map(Message.timestamp, messages)), np.int64, n
-    )
+    stamps = map(itemgetter(1), map(Message.timestamp, messages))
     return Records(
         values=list(map(Message.value, messages)),
         keys=list(map(Message.key, messages)),
-        offsets=np.fromiter(map(Message.offset, messages), np.int64, n),
-        timestamps=timestamps,
+        offsets=offsets_of(messages),
+        timestamps=np.fromiter(stamps, np.int64, len(messages)),
     )

@@ -6,13 +6,11 @@ It goes on from the newest usable checkpoint, or begins at the origin, and repla
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
 
-from features.ahead import ahead
 from features.decode import RecordDecoder
 from features.engine import Engine, PartitionState
 from features.errors import Misdeclared, Unavailable
@@ -120,10 +118,9 @@ class Recovery:
             self._to_replay += max(0, end - begin)
         decoder = RecordDecoder(means.engine.schema)
         for topic, stretches in ranges.items():
-            with closing(ahead(means.reader(topic).read(stretches, stop))) as pieces:
-                for number, records in pieces:
-                    held[Partition(topic, number)].state.process(decoder.decode(records).columns)
-                    self.replayed += len(records)
+            for number, records in means.reader(topic).read(stretches, stop):
+                held[Partition(topic, number)].state.process(decoder.decode(records).columns)
+                self.replayed += len(records)
         for each in assigned:
             held[each.partition].next_offset = each.start
         return held

@@ -76,8 +76,15 @@ def test_the_span_of_several_processes_begins_when_each_has_predicted_something(
     assert not is_telling(run, 241)
 
 
-def test_processes_of_which_one_never_predicts_are_not_measured() -> None:
+def test_processes_of_which_one_was_done_before_the_other_began_tell_nothing() -> None:
     predicted = Predicted({0: stretch(list(range(100)))})
-    samples = [Sample(at, (50 * at,), 0.0, 0.0, 0.0, False) for at in range(3)]
+    samples = [Sample(at, (10 * at,), 0.0, 0.0, 0.0, False) for at in range(11)]
+    run = measured(TWO_WORKERS, samples, predicted, 100, 1)
+    assert not is_telling(run, 100)
+
+
+def test_too_few_samples_are_no_measurement() -> None:
+    predicted = Predicted({0: stretch(list(range(100)))})
+    samples = [Sample(0, (0,), 0.0, 0.0, 0.0), Sample(1, (100,), 0.0, 0.0, 0.0)]
     with pytest.raises(WrongAnswers, match="too few samples"):
         measured(TWO_WORKERS, samples, predicted, 100, 1)

@@ -66,7 +66,9 @@ class LogReader:
                 try:
                     return self._ask(consumer)
                 except KafkaException as error:
-                    if not is_transient(error.args[0]):
+                    # A partition that was just listed is unknown while the client learns of its new leader.
+                    is_new = error.args[0].code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own code
+                    if not is_new and not is_transient(error.args[0]):
                         raise Unavailable(f"Topic {self.topic!r} can't be looked at: {error}") from error
                     time.sleep(attempts.failed(error, time.monotonic()))
         finally:

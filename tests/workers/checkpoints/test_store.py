@@ -67,6 +67,7 @@ def store(tmp_path: Path) -> CheckpointStore:
     return CheckpointStore.at(str(tmp_path))
 
 
+@pytest.mark.timeout(1200)  # the first time the server is built
 def test_s3_holds_checkpoints_as_a_folder_does(tmp_path: Path) -> None:
     with s3.bucket(tmp_path / "s3") as uri:
         store = CheckpointStore.at(uri)

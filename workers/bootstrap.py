@@ -85,7 +85,7 @@ def bootstrap(
         RecordDecoder(pipeline.source.schema),
     )
     ranges = {it.number: (max(it.low, it.next_offset), it.target) for it in folds.values()}
-    for number, records in ahead(reader.read(ranges)):
+    for number, records in reader.read(ranges):
         fold(number, decoder.decode(records).columns, int(records.offsets[0]), int(records.offsets[-1]) + 1)
         progress(len(records))
     written = []
